@@ -1,0 +1,2 @@
+//! What boards share.
+#![no_std]

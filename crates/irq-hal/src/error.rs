@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The error type of every trait in this project.
+//!
+//! Small, `Copy`, with numbers inside; [`Error::kind`] is stable and maps to an errno or a
+//! static string. A driver's own probe error converts into it.
+
+use thiserror::Error as ThisError;
+
+use crate::ids::{CpuIndex, NodeId};
+use crate::wait::WaitFor;
+
+/// What went wrong.
+#[non_exhaustive]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ThisError)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Error {
+    /// A wait on hardware ended at its bound.
+    #[error("timeout: {} never showed {} (last {last:#x})", .what.register, .what.state)]
+    Timeout {
+        /// The register and the state that was waited for.
+        what: &'static WaitFor,
+        /// The register's value at the last poll.
+        last: u64,
+    },
+    /// A hardware interrupt number beyond what the controller implements.
+    #[error("hardware interrupt {hwirq} is out of range, the last one is {last}")]
+    HwirqOutOfRange {
+        /// The number asked for, in the controller's numbering.
+        hwirq: u32,
+        /// The last number of that kind that exists.
+        last: u32,
+    },
+    /// A hardware interrupt number that the architecture reserves or gives a special meaning.
+    #[error("hardware interrupt {hwirq} is reserved or special")]
+    HwirqReserved {
+        /// The number asked for.
+        hwirq: u32,
+    },
+    /// An interrupt number of ours that no domain covers.
+    #[error("irq {irq} belongs to no domain")]
+    NoSuchIrq {
+        /// The number asked for.
+        irq: u32,
+    },
+    /// A CPU that the hardware or the firmware tables do not have.
+    #[error("{cpu} does not exist")]
+    NoSuchCpu {
+        /// The CPU asked for.
+        cpu: CpuIndex,
+    },
+    /// A hardware CPU id for which there is no unit of the controller.
+    #[error("no {block} for the CPU with hardware id {id:#x}")]
+    NoUnitForCpu {
+        /// The block that is missing.
+        block: &'static str,
+        /// The CPU's hardware id (MPIDR, APIC id, PIR).
+        id: u64,
+    },
+    /// A CPU that exists and is not online.
+    #[error("{cpu} is offline")]
+    CpuOffline {
+        /// The CPU asked for.
+        cpu: CpuIndex,
+    },
+    /// Memory was not to be had.
+    #[error("no {bytes} bytes of memory on {node}")]
+    OutOfMemory {
+        /// How much was asked for.
+        bytes: usize,
+        /// Near which node.
+        node: NodeId,
+    },
+    /// All of the fixed number of slots are taken.
+    #[error("all {capacity} {what} are taken")]
+    Full {
+        /// What there is no more of.
+        what: &'static str,
+        /// How many there are.
+        capacity: u32,
+    },
+    /// It is there already.
+    #[error("{what} exists already")]
+    Exists {
+        /// What is there.
+        what: &'static str,
+    },
+    /// The hardware, or its configuration, cannot do it.
+    #[error("{feature} is not supported")]
+    Unsupported {
+        /// What was asked for.
+        feature: &'static str,
+    },
+    /// The hardware refused a setting: the register reads back something else.
+    #[error("{register} reads back {value:#x}")]
+    Refused {
+        /// The register.
+        register: &'static str,
+        /// What it read back.
+        value: u64,
+    },
+    /// A window or table too small for what it must hold.
+    #[error("{what} has {len:#x} bytes and needs {need:#x}")]
+    TooSmall {
+        /// What is too small.
+        what: &'static str,
+        /// Its length in bytes.
+        len: usize,
+        /// The length it needs.
+        need: usize,
+    },
+    /// A firmware table says something that cannot be.
+    #[error("firmware table: {what} at {at:#x}")]
+    Firmware {
+        /// What is wrong.
+        what: &'static str,
+        /// Where, or the offending value.
+        at: u64,
+    },
+    /// An argument out of its documented range.
+    #[error("{what} cannot be {value:#x}")]
+    Invalid {
+        /// The argument.
+        what: &'static str,
+        /// Its value.
+        value: u64,
+    },
+    /// Not in this context: from inside the handler itself, or with a lock held.
+    #[error("not allowed here: {what}")]
+    Context {
+        /// What was tried.
+        what: &'static str,
+    },
+    /// Something still uses it.
+    #[error("{what} is in use")]
+    Busy {
+        /// What is in use.
+        what: &'static str,
+    },
+}
+
+/// The stable kind of an [`Error`], for an errno or a message.
+#[non_exhaustive]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum ErrorKind {
+    /// Hardware did not answer in time (`ETIMEDOUT`).
+    Timeout,
+    /// No such interrupt, CPU or unit (`ENOENT`, `ENXIO`).
+    NotFound,
+    /// Offline at the moment (`EAGAIN`).
+    Offline,
+    /// No memory (`ENOMEM`).
+    OutOfMemory,
+    /// No room in a fixed table (`ENOSPC`).
+    Full,
+    /// There already (`EEXIST`).
+    Exists,
+    /// Not supported (`EOPNOTSUPP`).
+    Unsupported,
+    /// Hardware or firmware misbehaves (`EIO`).
+    Hardware,
+    /// A wrong argument (`EINVAL`).
+    Invalid,
+    /// Called in the wrong context (`EDEADLK`).
+    Context,
+    /// In use (`EBUSY`).
+    Busy,
+}
+
+impl ErrorKind {
+    /// The kind in two or three words.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Timeout => "timed out",
+            Self::NotFound => "not found",
+            Self::Offline => "offline",
+            Self::OutOfMemory => "out of memory",
+            Self::Full => "no room",
+            Self::Exists => "exists already",
+            Self::Unsupported => "not supported",
+            Self::Hardware => "hardware fault",
+            Self::Invalid => "invalid argument",
+            Self::Context => "wrong context",
+            Self::Busy => "in use",
+        }
+    }
+}
+
+impl Error {
+    /// The stable kind.
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Timeout { .. } => ErrorKind::Timeout,
+            Self::NoSuchIrq { .. } | Self::NoSuchCpu { .. } | Self::NoUnitForCpu { .. } => {
+                ErrorKind::NotFound
+            }
+            Self::CpuOffline { .. } => ErrorKind::Offline,
+            Self::OutOfMemory { .. } => ErrorKind::OutOfMemory,
+            Self::Full { .. } => ErrorKind::Full,
+            Self::Exists { .. } => ErrorKind::Exists,
+            Self::Unsupported { .. } => ErrorKind::Unsupported,
+            Self::Refused { .. } | Self::Firmware { .. } => ErrorKind::Hardware,
+            Self::HwirqOutOfRange { .. }
+            | Self::HwirqReserved { .. }
+            | Self::TooSmall { .. }
+            | Self::Invalid { .. } => ErrorKind::Invalid,
+            Self::Context { .. } => ErrorKind::Context,
+            Self::Busy { .. } => ErrorKind::Busy,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_small_and_names_register_and_state() {
+        static WAKE: WaitFor = WaitFor { register: "GICR_WAKER", state: "ChildrenAsleep=0" };
+        let error = Error::Timeout { what: &WAKE, last: 6 };
+        assert_eq!(
+            std::format!("{error}"),
+            "timeout: GICR_WAKER never showed ChildrenAsleep=0 (last 0x6)"
+        );
+        assert_eq!(error.kind().as_str(), "timed out");
+        assert!(size_of::<Error>() <= 40, "{}", size_of::<Error>());
+    }
+}

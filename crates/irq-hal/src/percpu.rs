@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Per-CPU blocks: one cache line, or more, that one CPU writes.
+
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+
+use crossbeam_utils::CachePadded;
+
+use crate::error::Error;
+use crate::ids::{CpuIndex, NodeId};
+
+/// Proof that the running code is on one CPU and stays there while the value lives.
+///
+/// Neither `Send` nor `Sync`: it is made where it is used, as the first act of an interrupt's
+/// entry or of a masked section.
+#[derive(Debug)]
+pub struct OnCpu {
+    cpu: CpuIndex,
+    local: PhantomData<*mut ()>,
+}
+
+impl OnCpu {
+    /// The code runs on `cpu`.
+    ///
+    /// # Safety
+    /// - The caller runs on the CPU with this index and cannot move to another before the value
+    ///   is dropped: interrupts are masked, or the caller is pinned.
+    /// - No other CPU uses the same index.
+    #[inline]
+    pub const unsafe fn new(cpu: CpuIndex) -> Self {
+        Self { cpu, local: PhantomData }
+    }
+
+    /// Which CPU it is.
+    #[inline]
+    pub const fn cpu(&self) -> CpuIndex {
+        self.cpu
+    }
+}
+
+/// One block for each possible CPU, each on cache lines of its own.
+///
+/// The number of CPUs is an upper bound, fixed at construction: nothing allocates later.
+#[derive(Debug)]
+pub struct PerCpu<T: 'static> {
+    blocks: Blocks<T>,
+}
+
+#[derive(Debug)]
+enum Blocks<T: 'static> {
+    Owned(Vec<CachePadded<T>>),
+    Lent(Vec<&'static CachePadded<T>>),
+}
+
+impl<T> PerCpu<T> {
+    /// `cpus` blocks from one allocation, block `i` made by `make(i)`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn new(cpus: u32, mut make: impl FnMut(CpuIndex) -> T) -> Result<Self, Error> {
+        let mut blocks = Vec::new();
+        reserve(&mut blocks, cpus)?;
+        blocks.extend((0..cpus).map(|cpu| CachePadded::new(make(CpuIndex::new(cpu)))));
+        Ok(Self { blocks: Blocks::Owned(blocks) })
+    }
+
+    /// Blocks that the embedder placed, each near the node of its CPU, in the order of CPU
+    /// indices.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn from_blocks(
+        lent: impl ExactSizeIterator<Item = &'static CachePadded<T>>,
+    ) -> Result<Self, Error> {
+        let mut blocks = Vec::new();
+        let cpus = u32::try_from(lent.len())
+            .map_err(|_| Error::Invalid { what: "number of CPUs", value: lent.len() as u64 })?;
+        reserve(&mut blocks, cpus)?;
+        blocks.extend(lent.take(cpus as usize));
+        Ok(Self { blocks: Blocks::Lent(blocks) })
+    }
+
+    /// The block of `cpu`, or nothing beyond the possible CPUs.
+    #[inline]
+    pub fn get(&self, cpu: CpuIndex) -> Option<&T> {
+        match &self.blocks {
+            Blocks::Owned(blocks) => blocks.get(cpu.index()).map(|block| &**block),
+            Blocks::Lent(blocks) => blocks.get(cpu.index()).map(|block| &***block),
+        }
+    }
+
+    /// The number of possible CPUs.
+    pub fn len(&self) -> u32 {
+        match &self.blocks {
+            Blocks::Owned(blocks) => blocks.len() as u32,
+            Blocks::Lent(blocks) => blocks.len() as u32,
+        }
+    }
+
+    /// Whether there is no CPU at all.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All blocks with their CPU, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (CpuIndex, &T)> {
+        (0..self.len()).map(CpuIndex::new).filter_map(|cpu| Some((cpu, self.get(cpu)?)))
+    }
+}
+
+fn reserve<B>(blocks: &mut Vec<B>, cpus: u32) -> Result<(), Error> {
+    blocks.try_reserve_exact(cpus as usize).map_err(|_| Error::OutOfMemory {
+        bytes: (cpus as usize).saturating_mul(size_of::<B>()),
+        node: NodeId::FLAT,
+    })
+}
