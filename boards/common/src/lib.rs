@@ -1,2 +1,41 @@
-//! What boards share.
-#![no_std]
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the boot images share, whatever the machine.
+//!
+//! An image is start-up code, a [`Machine`](machine::Machine) and its scenarios; the rest is
+//! here: the [line protocol](protocol) on serial port 0 and the lock under which its lines are
+//! written, [panics as text](panic), the [command line](cmdline), the
+//! [scenario runner](scenario) and the [harness scenarios](harness), the [heap], the
+//! [`defmt` port](binlog), [devicetree queries](devicetree).
+//!
+//! # Order of use
+//! ```text
+//! image start-up     MMU, vectors
+//!   machine::install(&MACHINE)      from here on a panic is seen
+//!   heap::init(..)                  from here on `alloc` works
+//!   CommandLine::new(bootargs)
+//!   harness::silence(..)            before the first line of text
+//!   scenario::run(..)               does not return: powers off
+//! ```
+#![cfg_attr(not(test), no_std)]
+
+extern crate alloc;
+
+pub mod bench;
+#[cfg(target_os = "none")]
+pub mod binlog;
+pub mod cmdline;
+pub mod console;
+pub mod devicetree;
+pub mod harness;
+#[cfg(target_os = "none")]
+pub mod heap;
+pub mod live;
+pub mod lock;
+pub mod machine;
+#[cfg(target_os = "none")]
+pub mod panic;
+pub mod protocol;
+pub mod scenario;
+pub mod smoke;
+pub mod time;
+pub mod verdict;

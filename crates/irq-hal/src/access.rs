@@ -12,6 +12,36 @@
 //! Fields come from tock-registers: [`Ro`] and [`Rw`] implement its traits, so `.read(FIELD)`,
 //! `.is_set(FIELD)`, `.modify(..)` and `.extract()` work. There is no `modify` on a
 //! write-one register, by type.
+//!
+//! ```
+//! use irq_hal::access::{Rw, W1};
+//! use irq_hal::bus::Bus;
+//! use tock_registers::interfaces::{Readable, Writeable};
+//!
+//! fn enable<B: Bus<u32>>(frame: &B) {
+//!     let control = Rw::<_, u32>::new(frame, 0x0);
+//!     control.set(control.get() | 1);
+//!     W1::<_, u32>::new(frame, 0x100).write_ones(1 << 27);
+//! }
+//! ```
+//!
+//! A write-one register has no value to read and modify:
+//! ```compile_fail,E0599
+//! # use irq_hal::{access::W1, bus::Bus};
+//! # use tock_registers::interfaces::Readable;
+//! fn wrong<B: Bus<u32>>(frame: &B) -> u32 {
+//!     W1::<_, u32>::new(frame, 0x180).get()
+//! }
+//! ```
+//!
+//! nor is what a read takes away read as if it stayed:
+//! ```compile_fail,E0599
+//! # use irq_hal::{access::Pop, bus::Bus};
+//! # use tock_registers::interfaces::Readable;
+//! fn wrong<B: Bus<u64>>(interface: &B) -> u64 {
+//!     Pop::<_, u64>::new(interface, 0xc60).get()
+//! }
+//! ```
 
 use core::marker::PhantomData;
 
@@ -49,6 +79,15 @@ handle! {
 }
 handle! {
     /// A register where a write acts on the bits that are one and leaves the others alone.
+    ///
+    /// ```compile_fail,E0599
+    /// # use irq_hal::{access::W1, bus::Bus};
+    /// # use tock_registers::interfaces::ReadWriteable;
+    /// # use tock_registers::fields::Field;
+    /// fn wrong<B: Bus<u32>>(frame: &B, bit: Field<u32, ()>) {
+    ///     W1::<_, u32>::new(frame, 0x180).modify(bit.val(1));
+    /// }
+    /// ```
     ///
     /// It cannot be read through this type, so nobody writes a read-modify-write: on a
     /// clear-enable register that would disable every enabled interrupt of the word.

@@ -120,13 +120,21 @@ impl<B> Part<B> {
 impl<T, B: Bus<T>> Bus<T> for Part<B> {
     #[inline(always)]
     fn load(&self, offset: usize) -> T {
-        debug_assert!(offset < self.len, "offset {offset:#x} outside of a part of {:#x} bytes", self.len);
+        debug_assert!(
+            offset < self.len,
+            "offset {offset:#x} outside of a part of {:#x} bytes",
+            self.len
+        );
         self.bus.load(self.base + offset)
     }
 
     #[inline(always)]
     fn store(&self, offset: usize, value: T) {
-        debug_assert!(offset < self.len, "offset {offset:#x} outside of a part of {:#x} bytes", self.len);
+        debug_assert!(
+            offset < self.len,
+            "offset {offset:#x} outside of a part of {:#x} bytes",
+            self.len
+        );
         self.bus.store(self.base + offset, value);
     }
 }

@@ -18,7 +18,9 @@ pub struct DmaLimits {
 
 impl DmaLimits {
     /// Any address.
-    pub const NONE: Self = Self { highest: PhysAddr::new(u64::MAX) };
+    pub const NONE: Self = Self {
+        highest: PhysAddr::new(u64::MAX),
+    };
 }
 
 /// Owned Normal memory with the address that the CPU uses and the one that the device uses,
@@ -56,7 +58,13 @@ impl DmaRegion {
         len: usize,
         release: Option<Release>,
     ) -> Self {
-        Self { cpu, device, len, whole: (cpu, len), release }
+        Self {
+            cpu,
+            device,
+            len,
+            whole: (cpu, len),
+            release,
+        }
     }
 
     /// The size that an allocator with alignment `granule` (a power of two) must be asked for,
@@ -77,7 +85,11 @@ impl DmaRegion {
         let skip = (self.device.get().wrapping_neg() & (align - 1)) as usize;
         let need = skip.saturating_add(layout.size());
         if need > self.len {
-            return Err(Error::TooSmall { what: "DMA region", len: self.len, need });
+            return Err(Error::TooSmall {
+                what: "DMA region",
+                len: self.len,
+                need,
+            });
         }
         // SAFETY: `skip` is at most `need`, which is within the region.
         self.cpu = unsafe { self.cpu.add(skip) };
@@ -115,12 +127,17 @@ impl DmaRegion {
         if last.is_some_and(|last| last <= limits.highest) {
             return Ok(self);
         }
-        Err(Error::OutOfMemory { bytes: self.len, node })
+        Err(Error::OutOfMemory {
+            bytes: self.len,
+            node,
+        })
     }
 
     fn at<T>(&self, offset: usize) -> *mut T {
         assert!(
-            offset.checked_add(size_of::<T>()).is_some_and(|end| end <= self.len),
+            offset
+                .checked_add(size_of::<T>())
+                .is_some_and(|end| end <= self.len),
             "offset {offset:#x} in a region of {:#x} bytes",
             self.len
         );

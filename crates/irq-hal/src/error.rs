@@ -216,8 +216,14 @@ mod tests {
 
     #[test]
     fn an_error_is_small_and_names_register_and_state() {
-        static WAKE: WaitFor = WaitFor { register: "GICR_WAKER", state: "ChildrenAsleep=0" };
-        let error = Error::Timeout { what: &WAKE, last: 6 };
+        static WAKE: WaitFor = WaitFor {
+            register: "GICR_WAKER",
+            state: "ChildrenAsleep=0",
+        };
+        let error = Error::Timeout {
+            what: &WAKE,
+            last: 6,
+        };
         assert_eq!(
             std::format!("{error}"),
             "timeout: GICR_WAKER never showed ChildrenAsleep=0 (last 0x6)"

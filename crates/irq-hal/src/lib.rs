@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The seam between interrupt-controller drivers and the machine they run on.
 //!
-//! Drivers are written against this crate alone: a [`Bus`](bus::Bus) for each register
-//! frame, the [`Platform`](platform::Platform) trait for what only the embedding kernel can
+//! Drivers are written against this crate alone: a [`Bus`] for each register
+//! frame, the [`Platform`] trait for what only the embedding kernel can
 //! do, [bounded waits](wait), [masking locks](lock), [per-CPU blocks](percpu) and one
 //! [error type](error). Nothing here knows an interrupt controller.
 //!

@@ -17,7 +17,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use crate::platform::{IrqState, Platform};
+use crate::platform::{Masked, Platform};
 
 /// The ranks that one CPU holds: one bit each. Written by that CPU alone.
 #[derive(Debug, Default)]
@@ -31,7 +31,10 @@ impl HeldRanks {
 
     fn enter(&self, rank: u8) {
         let held = self.0.load(Relaxed);
-        assert!(held >> rank == 0, "lock of rank {rank} taken under ranks {held:#b}");
+        assert!(
+            held >> rank == 0,
+            "lock of rank {rank} taken under ranks {held:#b}"
+        );
         self.0.store(held | 1 << rank, Relaxed);
     }
 
@@ -40,41 +43,67 @@ impl HeldRanks {
     }
 }
 
-/// A lock of rank `RANK` that masks interrupts on this CPU while it is held.
-#[derive(Debug, Default)]
-pub struct MaskedLock<T, const RANK: u8> {
-    inner: spin::Mutex<T>,
-}
-
-/// Undoes the mask, and the rank, also when the closure unwinds.
-struct Masked<'p, P: Platform + ?Sized> {
-    platform: &'p P,
-    state: IrqState,
+/// A rank held by this CPU while it lives; nothing in release builds or without a record.
+struct Ranked<'p> {
+    held: Option<&'p HeldRanks>,
     rank: u8,
 }
 
-impl<P: Platform + ?Sized> Drop for Masked<'_, P> {
+impl<'p> Ranked<'p> {
+    fn enter<P: Platform + ?Sized>(platform: &'p P, rank: u8) -> Self {
+        let held = if cfg!(debug_assertions) {
+            platform.held_ranks()
+        } else {
+            None
+        };
+        if let Some(held) = held {
+            held.enter(rank);
+        }
+        Self { held, rank }
+    }
+}
+
+impl Drop for Ranked<'_> {
     fn drop(&mut self) {
-        if cfg!(debug_assertions)
-            && let Some(held) = self.platform.held_ranks()
-        {
+        if let Some(held) = self.held {
             held.leave(self.rank);
         }
-        // SAFETY: `state` came from the `irq_save` in `with`, on this CPU: it was masked since.
-        unsafe { self.platform.irq_restore(self.state) }
     }
+}
+
+#[cfg(not(loom))]
+type Inner<T> = spin::Mutex<T>;
+#[cfg(loom)]
+type Inner<T> = loom::sync::Mutex<T>;
+
+/// A lock of rank `RANK` that masks interrupts on this CPU while it is held.
+#[derive(Debug, Default)]
+pub struct MaskedLock<T, const RANK: u8> {
+    inner: Inner<T>,
 }
 
 impl<T, const RANK: u8> MaskedLock<T, RANK> {
     /// A lock around `value`.
+    #[cfg(not(loom))]
     pub const fn new(value: T) -> Self {
-        Self { inner: spin::Mutex::new(value) }
+        Self {
+            inner: Inner::new(value),
+        }
+    }
+
+    /// A lock around `value`.
+    #[cfg(loom)]
+    pub fn new(value: T) -> Self {
+        Self {
+            inner: Inner::new(value),
+        }
     }
 
     /// Runs `f` with the lock held and interrupts masked; restoring the mask is the last act.
     ///
     /// # Panics
-    /// In debug builds, if this CPU already holds a lock of the same or a higher rank.
+    /// In debug builds, if this CPU already holds a lock of the same or a higher rank. If `f`
+    /// does; the lock is free again then.
     ///
     /// # Context
     /// Any but a non-maskable interrupt. `f` must not allocate, map, or call user code.
@@ -83,21 +112,34 @@ impl<T, const RANK: u8> MaskedLock<T, RANK> {
         P: Platform + ?Sized,
     {
         const { assert!(RANK >= 1 && RANK <= 5, "ranks are 1 to 5") };
-        let state = platform.irq_save();
-        if cfg!(debug_assertions)
-            && let Some(held) = platform.held_ranks()
-        {
-            held.enter(RANK);
-        }
-        let _masked = Masked { platform, state, rank: RANK };
-        #[cfg(irq_trace)]
-        crate::atomic::trace::note_lock();
-        // Declared after `_masked`, so the lock is free before the mask is restored.
-        let mut guard = self.inner.lock();
+        // Dropped in reverse: the lock is free, then the rank, then the mask is restored.
+        let _masked = Masked::new(platform);
+        let _ranked = Ranked::enter(platform, RANK);
+        let mut guard = self.take(platform);
         f(&mut guard)
     }
 
+    #[cfg(not(loom))]
+    fn take<P: Platform + ?Sized>(&self, platform: &P) -> spin::MutexGuard<'_, T> {
+        #[cfg(irq_trace)]
+        crate::atomic::trace::note_lock(core::ptr::from_ref(&self.inner).cast());
+        loop {
+            if let Some(guard) = self.inner.try_lock() {
+                return guard;
+            }
+            while self.inner.is_locked() {
+                platform.relax();
+            }
+        }
+    }
+
+    #[cfg(loom)]
+    fn take<P: Platform + ?Sized>(&self, _platform: &P) -> loom::sync::MutexGuard<'_, T> {
+        self.inner.lock().unwrap()
+    }
+
     /// The value, by exclusive access: no lock is taken.
+    #[cfg(not(loom))]
     pub fn get_mut(&mut self) -> &mut T {
         self.inner.get_mut()
     }

@@ -18,25 +18,25 @@ macro_rules! level {
         #[cfg(feature = "defmt")]
         #[macro_export]
         macro_rules! $name {
-            ($d($d arg:tt)*) => {{
-                use $d crate::log::defmt;
-                defmt::$level!($d($d arg)*);
-            }};
-        }
+                    ($d($d arg:tt)*) => {{
+                        use $d crate::log::defmt;
+                        defmt::$level!($d($d arg)*);
+                    }};
+                }
 
         #[doc = $doc]
         #[cfg(all(feature = "log", not(feature = "defmt")))]
         #[macro_export]
         macro_rules! $name {
-            ($d($d arg:tt)*) => { $d crate::log::log::$level!($d($d arg)*) };
-        }
+                    ($d($d arg:tt)*) => { $d crate::log::log::$level!($d($d arg)*) };
+                }
 
         #[doc = $doc]
         #[cfg(not(any(feature = "log", feature = "defmt")))]
         #[macro_export]
         macro_rules! $name {
-            ($d format:literal $d(, $d arg:expr)* $d(,)?) => { $d(let _ = &$d arg;)* };
-        }
+                    ($d format:literal $d(, $d arg:expr)* $d(,)?) => {{ $d(let _ = &$d arg;)* }};
+                }
     };
 }
 

@@ -36,7 +36,11 @@ impl Mmio {
     /// - It covers the frame that the driver it is given to documents. (Drivers check
     ///   [`Extent::extent`] when they are made; single accesses are checked in debug builds.)
     pub const unsafe fn from_mapped(base: NonNull<u8>, len: usize) -> Self {
-        Self { base, len, release: None }
+        Self {
+            base,
+            len,
+            release: None,
+        }
     }
 
     /// Likewise, with what undoes the mapping when the window is dropped.
@@ -45,7 +49,11 @@ impl Mmio {
     /// As for [`from_mapped`](Self::from_mapped), and `release` is sound for this `base` and
     /// `len`.
     pub const unsafe fn with_release(base: NonNull<u8>, len: usize, release: Release) -> Self {
-        Self { base, len, release: Some(release) }
+        Self {
+            base,
+            len,
+            release: Some(release),
+        }
     }
 
     /// Refuses a window shorter than the `need` bytes of the frame `what`.
@@ -54,7 +62,11 @@ impl Mmio {
     /// [`Error::TooSmall`].
     pub fn check(&self, what: &'static str, need: usize) -> Result<(), Error> {
         if self.len < need {
-            return Err(Error::TooSmall { what, len: self.len, need });
+            return Err(Error::TooSmall {
+                what,
+                len: self.len,
+                need,
+            });
         }
         Ok(())
     }
@@ -63,7 +75,9 @@ impl Mmio {
     fn at<T>(&self, offset: usize) -> *mut T {
         debug_assert!(
             offset.is_multiple_of(size_of::<T>())
-                && offset.checked_add(size_of::<T>()).is_some_and(|end| end <= self.len),
+                && offset
+                    .checked_add(size_of::<T>())
+                    .is_some_and(|end| end <= self.len),
             "access at {offset:#x} in a window of {:#x} bytes",
             self.len
         );

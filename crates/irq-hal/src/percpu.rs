@@ -4,10 +4,11 @@
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
-use crossbeam_utils::CachePadded;
+pub use crossbeam_utils::CachePadded;
 
 use crate::error::Error;
 use crate::ids::{CpuIndex, NodeId};
+use crate::platform::{Masked, Platform};
 
 /// Proof that the running code is on one CPU and stays there while the value lives.
 ///
@@ -28,7 +29,10 @@ impl OnCpu {
     /// - No other CPU uses the same index.
     #[inline]
     pub const unsafe fn new(cpu: CpuIndex) -> Self {
-        Self { cpu, local: PhantomData }
+        Self {
+            cpu,
+            local: PhantomData,
+        }
     }
 
     /// Which CPU it is.
@@ -36,6 +40,22 @@ impl OnCpu {
     pub const fn cpu(&self) -> CpuIndex {
         self.cpu
     }
+}
+
+/// Runs `f` with interrupts masked and with the proof of the CPU that this pins it to.
+/// Restoring the mask is the last act, also when `f` unwinds.
+///
+/// # Context
+/// Any but a non-maskable interrupt. Not for hot paths: it asks [`Platform::this_cpu`].
+pub fn masked<P, R>(platform: &P, f: impl FnOnce(&OnCpu) -> R) -> R
+where
+    P: Platform + ?Sized,
+{
+    let _masked = Masked::new(platform);
+    // SAFETY: interrupts are masked until `_masked` is dropped, which is after the proof; that
+    // `this_cpu` is right, and no other CPU's answer, is the promise of `Platform`.
+    let on = unsafe { OnCpu::new(platform.this_cpu()) };
+    f(&on)
 }
 
 /// One block for each possible CPU, each on cache lines of its own.
@@ -58,10 +78,25 @@ impl<T> PerCpu<T> {
     /// # Errors
     /// [`Error::OutOfMemory`].
     pub fn new(cpus: u32, mut make: impl FnMut(CpuIndex) -> T) -> Result<Self, Error> {
+        Self::try_new(cpus, |cpu| Ok(make(cpu)))
+    }
+
+    /// Likewise, with a `make` that can fail, for blocks that own memory.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], or what `make` returned.
+    pub fn try_new(
+        cpus: u32,
+        mut make: impl FnMut(CpuIndex) -> Result<T, Error>,
+    ) -> Result<Self, Error> {
         let mut blocks = Vec::new();
         reserve(&mut blocks, cpus)?;
-        blocks.extend((0..cpus).map(|cpu| CachePadded::new(make(CpuIndex::new(cpu)))));
-        Ok(Self { blocks: Blocks::Owned(blocks) })
+        for cpu in 0..cpus {
+            blocks.push(CachePadded::new(make(CpuIndex::new(cpu))?));
+        }
+        Ok(Self {
+            blocks: Blocks::Owned(blocks),
+        })
     }
 
     /// Blocks that the embedder placed, each near the node of its CPU, in the order of CPU
@@ -73,11 +108,15 @@ impl<T> PerCpu<T> {
         lent: impl ExactSizeIterator<Item = &'static CachePadded<T>>,
     ) -> Result<Self, Error> {
         let mut blocks = Vec::new();
-        let cpus = u32::try_from(lent.len())
-            .map_err(|_| Error::Invalid { what: "number of CPUs", value: lent.len() as u64 })?;
+        let cpus = u32::try_from(lent.len()).map_err(|_| Error::Invalid {
+            what: "number of CPUs",
+            value: lent.len() as u64,
+        })?;
         reserve(&mut blocks, cpus)?;
         blocks.extend(lent.take(cpus as usize));
-        Ok(Self { blocks: Blocks::Lent(blocks) })
+        Ok(Self {
+            blocks: Blocks::Lent(blocks),
+        })
     }
 
     /// The block of `cpu`, or nothing beyond the possible CPUs.
@@ -104,13 +143,17 @@ impl<T> PerCpu<T> {
 
     /// All blocks with their CPU, in order.
     pub fn iter(&self) -> impl Iterator<Item = (CpuIndex, &T)> {
-        (0..self.len()).map(CpuIndex::new).filter_map(|cpu| Some((cpu, self.get(cpu)?)))
+        (0..self.len())
+            .map(CpuIndex::new)
+            .filter_map(|cpu| Some((cpu, self.get(cpu)?)))
     }
 }
 
 fn reserve<B>(blocks: &mut Vec<B>, cpus: u32) -> Result<(), Error> {
-    blocks.try_reserve_exact(cpus as usize).map_err(|_| Error::OutOfMemory {
-        bytes: (cpus as usize).saturating_mul(size_of::<B>()),
-        node: NodeId::FLAT,
-    })
+    blocks
+        .try_reserve_exact(cpus as usize)
+        .map_err(|_| Error::OutOfMemory {
+            bytes: (cpus as usize).saturating_mul(size_of::<B>()),
+            node: NodeId::FLAT,
+        })
 }

@@ -153,3 +153,26 @@ unsafe impl<P: Platform + ?Sized> Platform for &P {
         (**self).held_ranks()
     }
 }
+
+/// Interrupts masked on this CPU while it lives; restores them when dropped, also by an unwind.
+pub(crate) struct Masked<'p, P: Platform + ?Sized> {
+    platform: &'p P,
+    state: IrqState,
+}
+
+impl<'p, P: Platform + ?Sized> Masked<'p, P> {
+    pub(crate) fn new(platform: &'p P) -> Self {
+        Self {
+            platform,
+            state: platform.irq_save(),
+        }
+    }
+}
+
+impl<P: Platform + ?Sized> Drop for Masked<'_, P> {
+    fn drop(&mut self) {
+        // SAFETY: `state` came from the `irq_save` in `new`; guards of this crate live for a
+        // closure, so they are dropped in the reverse order on the CPU that made them.
+        unsafe { self.platform.irq_restore(self.state) }
+    }
+}

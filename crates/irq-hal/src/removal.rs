@@ -24,7 +24,7 @@ use core::ptr::{self, NonNull};
 
 use crate::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
 use crate::error::Error;
-use crate::percpu::{OnCpu, PerCpu};
+use crate::percpu::{self, OnCpu, PerCpu};
 use crate::platform::Platform;
 use crate::wait::{Bound, WaitFor, wait};
 
@@ -32,7 +32,10 @@ use crate::wait::{Bound, WaitFor, wait};
 /// three deep. What is beyond is counted, and a remover waits for all of it.
 const NOTES: usize = 4;
 
-static UNUSED: WaitFor = WaitFor { register: "registration", state: "used by no CPU" };
+static UNUSED: WaitFor = WaitFor {
+    register: "registration",
+    state: "used by no CPU",
+};
 
 /// What one CPU uses at the moment. Written by that CPU alone.
 #[derive(Debug)]
@@ -43,14 +46,39 @@ struct Notes {
 
 impl Notes {
     fn new() -> Self {
-        Self { used: core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())), unnoted: AtomicUsize::new(0) }
+        let used = core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut()));
+        Self {
+            used,
+            unnoted: AtomicUsize::new(0),
+        }
     }
 
+    /// A note that is not in use. An interrupt that nests between this look and the store of
+    /// the note has cleared its own again by then.
+    fn free(&self) -> Option<&AtomicPtr<()>> {
+        self.used
+            .iter()
+            .find(|note| note.load(Ordering::Relaxed).is_null())
+    }
+
+    /// Whether this CPU may use `value`.
     fn holds(&self, value: *mut ()) -> bool {
-        // Acquire: pairs with the release in `Using::drop`, so that the last use of the value
-        // comes before it is freed.
+        // Acquire: pairs with the release stores of `Slot::read` and `Using::drop`, so that the
+        // last use of the value comes before it is freed.
         self.unnoted.load(Ordering::Acquire) != 0
-            || self.used.iter().any(|note| note.load(Ordering::Acquire) == value)
+            || self
+                .used
+                .iter()
+                .any(|note| note.load(Ordering::Acquire) == value)
+    }
+
+    /// Whether this CPU uses anything. For the CPU itself.
+    fn any(&self) -> bool {
+        self.unnoted.load(Ordering::Relaxed) != 0
+            || self
+                .used
+                .iter()
+                .any(|note| !note.load(Ordering::Relaxed).is_null())
     }
 }
 
@@ -67,20 +95,41 @@ impl Readers {
     /// [`Error::OutOfMemory`]; [`Error::Invalid`] for no CPU.
     pub fn new(cpus: u32) -> Result<Self, Error> {
         if cpus == 0 {
-            return Err(Error::Invalid { what: "number of CPUs", value: 0 });
+            return Err(Error::Invalid {
+                what: "number of CPUs",
+                value: 0,
+            });
         }
-        Ok(Self { cpus: PerCpu::new(cpus, |_| Notes::new())? })
+        Ok(Self {
+            cpus: PerCpu::new(cpus, |_| Notes::new())?,
+        })
     }
 
     /// An empty slot that is read through these readers.
     pub fn slot<T>(&self) -> Slot<T> {
-        Slot { value: AtomicPtr::new(ptr::null_mut()), readers: self.id(), owns: PhantomData }
+        Slot {
+            value: AtomicPtr::new(ptr::null_mut()),
+            readers: self.id(),
+            owns: PhantomData,
+        }
     }
 
     /// Names this set of readers while it lives, also when it moves: the address of its first
     /// block, which stays where it is. There is one: `new` refuses none.
     fn id(&self) -> usize {
-        self.cpus.get(crate::CpuIndex::new(0)).map_or(0, |notes| ptr::from_ref(notes).addr())
+        self.cpus
+            .get(crate::CpuIndex::new(0))
+            .map_or(0, |notes| ptr::from_ref(notes).addr())
+    }
+
+    /// Whether the caller runs inside a use of any slot of these readers: in a handler.
+    ///
+    /// # Context
+    /// Any but a non-maskable interrupt.
+    pub fn in_use_here<P: Platform + ?Sized>(&self, platform: &P) -> bool {
+        percpu::masked(platform, |on| {
+            self.cpus.get(on.cpu()).is_some_and(Notes::any)
+        })
     }
 
     fn in_use(&self, value: *mut ()) -> bool {
@@ -114,45 +163,64 @@ impl<T> Slot<T> {
             return None;
         }
         let notes = readers.cpus.get(on.cpu())?;
-        let mut value = self.value.load(Ordering::Relaxed);
-        // A free note: an interrupt that nests between this look and the store below has
-        // cleared its own note again by then.
-        let note = notes.used.iter().find(|note| note.load(Ordering::Relaxed).is_null());
-        if value.is_null() {
-            return None;
-        }
-        match note {
-            Some(note) => loop {
-                note.store(value.cast(), Ordering::Relaxed);
-                // Pairs with the fence in `replace`.
-                fence(Ordering::SeqCst);
-                // Acquire: pairs with the release in `replace` that published the value.
-                let again = self.value.load(Ordering::Acquire);
-                if again == value {
-                    break;
-                }
-                value = again;
-                if value.is_null() {
-                    note.store(ptr::null_mut(), Ordering::Relaxed);
-                    return None;
-                }
-            },
-            None => {
-                notes.unnoted.store(notes.unnoted.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-                fence(Ordering::SeqCst);
-                value = self.value.load(Ordering::Acquire);
+        let note = notes.free();
+        let value = match note {
+            Some(note) => self.noted(note)?,
+            None => self.counted(notes)?,
+        };
+        Some(Using {
+            value,
+            note,
+            notes,
+            on: PhantomData,
+            slot: PhantomData,
+        })
+    }
+
+    /// The value, once `note` says so where every remover looks.
+    #[inline]
+    fn noted(&self, note: &AtomicPtr<()>) -> Option<NonNull<T>> {
+        let mut seen = NonNull::new(self.value.load(Ordering::Relaxed))?;
+        loop {
+            // Release: pairs with the acquire in `Notes::holds`. A remover that finds this note
+            // in place of an earlier one knows that the earlier use is over.
+            note.store(seen.as_ptr().cast(), Ordering::Release);
+            // Pairs with the fence in `replace`.
+            fence(Ordering::SeqCst);
+            // Acquire: pairs with the release in `replace` that published the value.
+            let Some(now) = NonNull::new(self.value.load(Ordering::Acquire)) else {
+                // Relaxed: what earlier uses did is before the fence.
+                note.store(ptr::null_mut(), Ordering::Relaxed);
+                return None;
+            };
+            if now == seen {
+                return Some(now);
             }
+            seen = now;
         }
-        let using = Using { value: NonNull::new(value), note, notes, on: PhantomData, slot: PhantomData };
-        using.value.is_some().then_some(using)
+    }
+
+    /// The value, once the count of unnoted uses makes every remover wait.
+    #[cold]
+    fn counted(&self, notes: &Notes) -> Option<NonNull<T>> {
+        let unnoted = notes.unnoted.load(Ordering::Relaxed);
+        notes.unnoted.store(unnoted + 1, Ordering::Relaxed);
+        // The fence and the load as in `noted`.
+        fence(Ordering::SeqCst);
+        let value = NonNull::new(self.value.load(Ordering::Acquire));
+        if value.is_none() {
+            // Relaxed: what earlier uses did is before the fence.
+            notes.unnoted.store(unnoted, Ordering::Relaxed);
+        }
+        value
     }
 
     /// Puts `new` in the slot and takes the old value out of it, which CPUs may still use.
     ///
     /// # Errors
-    /// [`Error::Context`] if the caller runs inside a use of the old value on this CPU (a
-    /// handler that removes itself), [`Error::Invalid`] for readers that are not the slot's;
-    /// nothing has changed then and `new` comes back.
+    /// [`Error::Context`] if this CPU is inside a use of any slot of these readers (a handler
+    /// that removes itself: it would wait for its own end), [`Error::Invalid`] for readers that
+    /// are not the slot's. Nothing has changed then, and `new` comes back.
     ///
     /// # Context
     /// Any but a non-maskable interrupt.
@@ -161,25 +229,35 @@ impl<T> Slot<T> {
         platform: &P,
         readers: &Readers,
         new: Option<Box<T>>,
-    ) -> Result<Option<Retired<T>>, (Error, Option<Box<T>>)> {
+    ) -> Replaced<T> {
         if readers.id() != self.readers {
-            return Err((Error::Invalid { what: "readers of a slot", value: 0 }, new));
+            return Err((
+                Error::Invalid {
+                    what: "readers of a slot",
+                    value: 0,
+                },
+                new,
+            ));
         }
-        let state = platform.irq_save();
-        let here = readers.cpus.get(platform.this_cpu());
-        let old = self.value.load(Ordering::Relaxed);
-        let inside = !old.is_null() && here.is_some_and(|notes| notes.holds(old.cast()));
-        // SAFETY: `state` came from `irq_save` just above, on this CPU.
-        unsafe { platform.irq_restore(state) };
-        if inside {
-            return Err((Error::Context { what: "removal from inside the handler" }, new));
+        if readers.in_use_here(platform) {
+            return Err((
+                Error::Context {
+                    what: "removal from inside a handler",
+                },
+                new,
+            ));
         }
         let new = new.map_or(ptr::null_mut(), Box::into_raw);
-        // Release: publishes the new value to `read`. Acquire: the old value's contents.
-        let old = self.value.swap(new, Ordering::AcqRel);
-        // Pairs with the fence in `read`.
+        // Release: publishes the new value to `read` and to the next `replace`.
+        let old = self.value.swap(new, Ordering::Release);
+        // Pairs with the fences in `read`. It also acquires the contents of the old value.
         fence(Ordering::SeqCst);
-        Ok(NonNull::new(old).map(|value| Retired { value, readers: self.readers, owns: PhantomData }))
+        let retired = |value| Retired {
+            value,
+            readers: self.readers,
+            owns: PhantomData,
+        };
+        Ok(NonNull::new(old).map(retired))
     }
 }
 
@@ -194,10 +272,13 @@ impl<T> Drop for Slot<T> {
     }
 }
 
+/// What [`Slot::replace`] took out; or why it did not, and the value that it did not put in.
+pub type Replaced<T> = Result<Option<Retired<T>>, (Error, Option<Box<T>>)>;
+
 /// A value in use by this CPU.
 #[derive(Debug)]
 pub struct Using<'r, T> {
-    value: Option<NonNull<T>>,
+    value: NonNull<T>,
     note: Option<&'r AtomicPtr<()>>,
     notes: &'r Notes,
     on: PhantomData<&'r OnCpu>,
@@ -209,10 +290,9 @@ impl<T> Deref for Using<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        let value = self.value.unwrap_or(NonNull::dangling());
-        // SAFETY: a guard is handed out with a value only; its note, or the count of unnoted
-        // uses, keeps every remover from freeing it.
-        unsafe { value.as_ref() }
+        // SAFETY: the slot held the value after the note, or the count of unnoted uses, was
+        // there for every remover to see; it stays there until the guard is dropped.
+        unsafe { self.value.as_ref() }
     }
 }
 
@@ -260,7 +340,13 @@ impl<T> Retired<T> {
         bound: Bound,
     ) -> Result<Box<T>, (Error, Self)> {
         if readers.id() != self.readers {
-            return Err((Error::Invalid { what: "readers of a slot", value: 0 }, self));
+            return Err((
+                Error::Invalid {
+                    what: "readers of a slot",
+                    value: 0,
+                },
+                self,
+            ));
         }
         let value = self.value.as_ptr();
         let used = || u32::from(readers.in_use(value.cast()));

@@ -29,7 +29,10 @@ pub struct Bound {
 impl Bound {
     /// At most `micros` microseconds, and at most `polls` polls.
     pub fn new<P: Platform + ?Sized>(platform: &P, micros: u32, polls: u32) -> Self {
-        Self { ticks: platform.ticks_in(micros), polls }
+        Self {
+            ticks: platform.ticks_in(micros),
+            polls,
+        }
     }
 }
 
@@ -74,5 +77,8 @@ where
             break;
         }
     }
-    Err(Error::Timeout { what, last: value.into() })
+    Err(Error::Timeout {
+        what,
+        last: value.into(),
+    })
 }

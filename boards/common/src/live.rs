@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A line under test: an action on it, unmasked, until dropped.
+
+use irq_core::{Action, Irq, Lines, Registration};
+
+use crate::bench::Bench;
+use crate::verdict::{OrFail, Stop, Verdict};
+
+/// An action on an unmasked line. Dropping it masks the line, then removes the action, so that
+/// a test that stops half-way leaves nothing behind.
+pub struct Live {
+    lines: &'static dyn Lines,
+    registration: Option<Registration<'static>>,
+    irq: Irq,
+}
+
+impl Live {
+    /// Registers `action` on `irq`, and unmasks the line.
+    ///
+    /// # Errors
+    /// [`Stop::Fail`] with the error.
+    #[track_caller]
+    pub fn new<B: Bench + ?Sized>(bench: &B, irq: Irq, action: Action) -> Result<Self, Stop> {
+        let live = Self::masked(bench, irq, action)?;
+        live.lines.unmask(irq).or_fail("unmask")?;
+        Ok(live)
+    }
+
+    /// Registers `action` on `irq`, and leaves the line masked.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    #[track_caller]
+    pub fn masked<B: Bench + ?Sized>(bench: &B, irq: Irq, action: Action) -> Result<Self, Stop> {
+        let registered = bench.interrupts().register(bench.platform(), irq, action);
+        let registration = Some(registered.or_fail("register")?);
+        Ok(Self {
+            lines: bench.lines(),
+            registration,
+            irq,
+        })
+    }
+
+    /// Removes the action; the line stays unmasked until this value is dropped.
+    ///
+    /// # Errors
+    /// [`Stop::Fail`] with the error.
+    #[track_caller]
+    pub fn remove_action(&mut self) -> Verdict {
+        match self.registration.take().map(Registration::remove) {
+            Some(Err((error, back))) => {
+                self.registration = Some(back);
+                Err(error).or_fail("remove")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        // What goes wrong here shows in the next test of the line.
+        let _ = self.lines.mask(self.irq);
+    }
+}

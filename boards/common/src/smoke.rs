@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The tests of scenario `smoke` that every machine has: timer, device line, mask, edges,
+//! removal, deferral, an entry for nothing.
+//!
+//! Counts are exact. Each wait for something that must come is bounded; after it a test lets a
+//! little time pass in which nothing more may come.
+
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use irq_core::{Action, Answer, Taken};
+use irq_hal::platform::Ticks;
+
+use crate::bench::Bench;
+use crate::live::Live;
+use crate::protocol::metric;
+use crate::time::{pass, wait_for};
+use crate::verdict::{Failure, OrFail, Stop, Verdict};
+use crate::{check, check_eq};
+
+/// Bound of a wait for an interrupt, in milliseconds: an emulator on a busy host is slow.
+pub const PATIENCE_MS: u32 = 5_000;
+/// Time in which nothing more may come, in milliseconds.
+pub const QUIET_MS: u32 = 2;
+
+/// Ticks of the timer test, and their distance.
+const TICKS: u32 = 10;
+const PERIOD_US: u32 = 2_000;
+
+/// Waits until `count` is `expected`, then lets a little time pass in which it must stay so.
+///
+/// # Errors
+/// [`Stop::Fail`] with what it is instead, at the caller's place.
+#[track_caller]
+pub fn exactly<B: Bench + ?Sized>(
+    bench: &B,
+    what: &str,
+    count: &AtomicU32,
+    expected: u32,
+) -> Verdict {
+    let platform = bench.platform();
+    if wait_for(platform, PATIENCE_MS, || count.load(Relaxed) >= expected) {
+        pass(platform, QUIET_MS);
+    }
+    let got = count.load(Relaxed);
+    if got == expected {
+        return Ok(());
+    }
+    let text = format_args!("{what}: {got} interrupts instead of {expected}");
+    Err(Stop::Fail(Failure::here(text)))
+}
+
+/// An action that counts, and the count.
+pub fn counter() -> (Action, Arc<AtomicU32>) {
+    let count = Arc::new(AtomicU32::new(0));
+    let counted = count.clone();
+    (Action::new(move |_| add(&counted)), count)
+}
+
+fn add(count: &AtomicU32) {
+    count.fetch_add(1, Relaxed);
+}
+
+/// The timer fires ten times, each at its deadline and not before, and then no more.
+///
+/// # Errors
+/// What went wrong.
+pub fn ten_timer_ticks<B: Bench>(bench: &B) -> Verdict {
+    let (platform, timer) = (bench.platform(), bench.timer());
+    let before = bench.interrupts().counts(timer.irq()).unwrap_or_default();
+    let period = platform.ticks_in(PERIOD_US).0;
+    let ticks = Arc::new(AtomicU32::new(0));
+    let early = Arc::new(AtomicU32::new(0));
+    let due = Arc::new(AtomicU64::new(0));
+    let action = {
+        let (ticks, early, due) = (ticks.clone(), early.clone(), due.clone());
+        Action::new(move |_| {
+            let deadline = due.load(Relaxed);
+            if (platform.now().0.wrapping_sub(deadline) as i64) < 0 {
+                add(&early);
+            }
+            add(&ticks);
+            if ticks.load(Relaxed) < TICKS {
+                let next = deadline.wrapping_add(period);
+                due.store(next, Relaxed);
+                timer.arm(Ticks(next));
+            } else {
+                timer.stop();
+            }
+        })
+    };
+    let live = Live::new(bench, timer.irq(), action)?;
+    let start = platform.now();
+    let first = start.0.wrapping_add(period);
+    due.store(first, Relaxed);
+    timer.arm(Ticks(first));
+    exactly(bench, "timer", &ticks, TICKS).inspect_err(|_| timer.stop())?;
+    let took = platform.now().since(start).0;
+    drop(live);
+    check_eq!(early.load(Relaxed), 0, "ticks before their deadline");
+    check!(
+        took >= period * u64::from(TICKS),
+        "ten ticks in {took} counts of the clock"
+    );
+    let after = bench.interrupts().counts(timer.irq()).unwrap_or_default();
+    check_eq!(
+        after.taken - before.taken,
+        u64::from(TICKS),
+        "ticks that were counted"
+    );
+    check_eq!(after.unhandled, before.unhandled, "ticks without a handler");
+    metric("ticks", u64::from(ticks.load(Relaxed)), "count");
+    Ok(())
+}
+
+/// Each raise of a device's line, which the handler lowers before the end, is one interrupt.
+///
+/// # Errors
+/// What went wrong.
+pub fn a_device_line_fires_once_per_raise<B: Bench>(bench: &B) -> Verdict {
+    const RAISES: u32 = 5;
+    let device = bench.device().map_err(Stop::Skip)?;
+    let count = Arc::new(AtomicU32::new(0));
+    let action = {
+        let count = count.clone();
+        Action::new(move |_| {
+            add(&count);
+            device.lower();
+        })
+    };
+    let _live = Live::new(bench, device.irq(), action)?;
+    for raise in 1..=RAISES {
+        check!(device.ready(), "the device is not ready to raise its line");
+        device.raise();
+        exactly(bench, "device", &count, raise)?;
+    }
+    metric("device_interrupts", u64::from(count.load(Relaxed)), "count");
+    Ok(())
+}
+
+/// A level-triggered line fires again after each end, until its handler lowers it.
+///
+/// # Errors
+/// What went wrong.
+pub fn a_level_line_fires_until_it_is_lowered<B: Bench>(bench: &B) -> Verdict {
+    const ENTRIES: u32 = 3;
+    let device = bench.device().map_err(Stop::Skip)?;
+    let count = Arc::new(AtomicU32::new(0));
+    let action = {
+        let count = count.clone();
+        Action::new(move |_| {
+            add(&count);
+            if count.load(Relaxed) >= ENTRIES {
+                device.lower();
+            }
+        })
+    };
+    let _live = Live::new(bench, device.irq(), action)?;
+    device.raise();
+    exactly(bench, "device", &count, ENTRIES).inspect_err(|_| device.lower())
+}
+
+/// A masked line does not fire, says that it is pending, and fires once when it is unmasked.
+///
+/// # Errors
+/// What went wrong.
+pub fn a_masked_line_fires_once_when_it_is_unmasked<B: Bench>(bench: &B) -> Verdict {
+    let device = bench.device().map_err(Stop::Skip)?;
+    let count = Arc::new(AtomicU32::new(0));
+    let action = {
+        let count = count.clone();
+        Action::new(move |_| {
+            add(&count);
+            device.lower();
+        })
+    };
+    let _live = Live::new(bench, device.irq(), action)?;
+    bench.lines().mask(device.irq()).or_fail("mask")?;
+    device.raise();
+    pass(bench.platform(), QUIET_MS);
+    check_eq!(count.load(Relaxed), 0, "interrupts of a masked line");
+    let state = bench.lines().state(device.irq()).or_fail("state")?;
+    check!(
+        state.masked && state.pending,
+        "state of a masked line that is high: {state:?}"
+    );
+    bench.lines().unmask(device.irq()).or_fail("unmask")?;
+    exactly(bench, "device", &count, 1).inspect_err(|_| device.lower())
+}
+
+/// An edge-triggered line fires once for each retrigger; one that comes while the line is
+/// masked is kept.
+///
+/// # Errors
+/// What went wrong.
+pub fn an_edge_fires_once_and_is_kept_while_masked<B: Bench>(bench: &B) -> Verdict {
+    const EDGES: u32 = 5;
+    let irq = bench.spare_edge().map_err(Stop::Skip)?;
+    let (action, count) = counter();
+    let _live = Live::new(bench, irq, action)?;
+    for edge in 1..=EDGES {
+        bench.lines().retrigger(irq).or_fail("retrigger")?;
+        exactly(bench, "edge", &count, edge)?;
+    }
+    bench.lines().mask(irq).or_fail("mask")?;
+    bench.lines().retrigger(irq).or_fail("retrigger")?;
+    pass(bench.platform(), QUIET_MS);
+    check_eq!(count.load(Relaxed), EDGES, "interrupts of a masked line");
+    bench.lines().unmask(irq).or_fail("unmask")?;
+    exactly(bench, "edge kept while masked", &count, EDGES + 1)
+}
+
+/// A removed action is not called any more: what its line still brings counts as unhandled.
+///
+/// # Errors
+/// What went wrong.
+pub fn a_removed_action_is_not_called<B: Bench>(bench: &B) -> Verdict {
+    let irq = bench.spare_edge().map_err(Stop::Skip)?;
+    let (action, count) = counter();
+    let mut live = Live::new(bench, irq, action)?;
+    bench.lines().retrigger(irq).or_fail("retrigger")?;
+    exactly(bench, "edge", &count, 1)?;
+    live.remove_action()?;
+    let unhandled = || bench.interrupts().counts(irq).unwrap_or_default().unhandled;
+    let before = unhandled();
+    bench.lines().retrigger(irq).or_fail("retrigger")?;
+    let came = wait_for(bench.platform(), PATIENCE_MS, || unhandled() != before);
+    check!(came, "the line went quiet with its action");
+    check_eq!(unhandled() - before, 1, "interrupts without an action");
+    check_eq!(
+        count.load(Relaxed),
+        1,
+        "calls of an action, one before and none after removal"
+    );
+    Ok(())
+}
+
+/// A deferred source stays active and silent until it is completed, and other interrupts come
+/// meanwhile.
+///
+/// # Errors
+/// What went wrong.
+pub fn a_deferred_source_is_silent_until_completed<B: Bench>(bench: &B) -> Verdict {
+    let irq = bench.spare_edge().map_err(Stop::Skip)?;
+    let count = Arc::new(AtomicU32::new(0));
+    let action = {
+        let count = count.clone();
+        Action::new(move |_| {
+            add(&count);
+            Answer::Deferred
+        })
+    };
+    let _live = Live::new(bench, irq, action)?;
+    bench.lines().retrigger(irq).or_fail("retrigger")?;
+    exactly(bench, "deferred", &count, 1)?;
+    if !bench.lines().state(irq).or_fail("state")?.active {
+        return Err(Stop::Skip(
+            "the controller is configured to end in one step",
+        ));
+    }
+    bench.lines().retrigger(irq).or_fail("retrigger")?;
+    let (timer, ticked) = (bench.timer(), Arc::new(AtomicU32::new(0)));
+    let tick = {
+        let ticked = ticked.clone();
+        Action::new(move |_| {
+            add(&ticked);
+            timer.stop();
+        })
+    };
+    let other = Live::new(bench, timer.irq(), tick)?;
+    timer.arm(bench.platform().now());
+    exactly(bench, "timer beside a deferred source", &ticked, 1).inspect_err(|_| timer.stop())?;
+    drop(other);
+    check_eq!(
+        count.load(Relaxed),
+        1,
+        "interrupts of a source that is active"
+    );
+    bench.lines().complete(irq).or_fail("complete")?;
+    exactly(bench, "deferred again", &count, 2)?;
+    bench.lines().complete(irq).or_fail("complete")?;
+    check!(
+        !bench.lines().state(irq).or_fail("state")?.active,
+        "still active when completed"
+    );
+    Ok(())
+}
+
+/// An entry for which nothing is pending takes nothing, and ends nothing: the timer's next
+/// interrupt comes as ever.
+///
+/// # Errors
+/// What went wrong.
+pub fn an_entry_for_nothing_takes_nothing<B: Bench>(bench: &B) -> Verdict {
+    const ENTRIES: u64 = 3;
+    let platform = bench.platform();
+    let state = platform.irq_save();
+    let cpu = platform.this_cpu();
+    let nothing = || {
+        bench
+            .interrupts()
+            .cpu_counts(cpu)
+            .unwrap_or_default()
+            .nothing
+    };
+    let before = nothing();
+    let mut taken = Taken::Nothing;
+    for _ in 0..ENTRIES {
+        let outcome = bench.enter();
+        if outcome.taken != Taken::Nothing {
+            taken = outcome.taken;
+        }
+    }
+    let counted = nothing() - before;
+    // SAFETY: the state is that of the `irq_save` above, on this CPU.
+    unsafe { platform.irq_restore(state) };
+    check_eq!(taken, Taken::Nothing, "what an entry for nothing took");
+    check_eq!(counted, ENTRIES, "entries for nothing");
+    metric("spurious", counted, "count");
+    ten_timer_ticks(bench)
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What only a GIC has: SGIs, special INTIDs, redistributors.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use boards_common::bench::Bench as _;
+use boards_common::live::Live;
+use boards_common::protocol::metric;
+use boards_common::smoke::{counter, exactly};
+use boards_common::verdict::{OrFail, Stop, Verdict};
+use boards_common::{check, check_eq, fail};
+use irq_core::{Action, Answer, Irq, Lines};
+use irq_gicv3::{IntId, Sgi};
+use irq_hal::{Error, Platform};
+
+use crate::interrupts::Bench;
+use crate::platform::MACHINE;
+
+/// Each CPU that the devicetree names has a redistributor.
+pub fn every_cpu_has_a_redistributor(bench: &Bench) -> Verdict {
+    let gic = &bench.0.gic;
+    for &cpu in &bench.0.cpus {
+        gic.redistributors()
+            .find(cpu)
+            .map(drop)
+            .or_fail("devicetree")?;
+    }
+    metric("redistributors", gic.redistributors().len() as u64, "count");
+    Ok(())
+}
+
+/// QEMU acknowledges with 1023 alone, so the other special numbers are tried on the driver:
+/// it makes no interrupt of them, nor of reserved ones and of those that the hardware lacks.
+pub fn special_and_reserved_numbers_are_refused(bench: &Bench) -> Verdict {
+    for number in [1020, 1021, 1022, 1023, 1024, 1055, 1120, 4095, 5120, 8191] {
+        let refused = IntId::new(number);
+        check_eq!(
+            refused,
+            Err(Error::HwirqReserved { hwirq: number }),
+            "INTID {number}"
+        );
+    }
+    check_eq!(IntId::spi(988), None, "an SPI with a special number");
+    let gic = &bench.0.gic;
+    let beyond = gic.distributor().features().spis;
+    if let Some(lacking) = IntId::spi(beyond) {
+        check_eq!(
+            gic.irq(lacking),
+            None,
+            "irq of an SPI that the hardware lacks"
+        );
+        let refused = gic.distributor().mask(&MACHINE, lacking);
+        let expected = Error::HwirqOutOfRange {
+            hwirq: lacking.get(),
+            last: 31 + beyond,
+        };
+        check_eq!(
+            refused,
+            Err(expected),
+            "mask of an SPI that the hardware lacks"
+        );
+    }
+    let last = gic.irqs().first().get() + gic.irqs().count();
+    let refused = gic.unmask(Irq::new(last));
+    check_eq!(
+        refused,
+        Err(Error::NoSuchIrq { irq: last }),
+        "unmask of an irq beyond the last"
+    );
+    Ok(())
+}
+
+/// Each SGI number that this kernel owns, sent to oneself, is one interrupt of that number.
+pub fn each_free_sgi_reaches_its_sender_once(bench: &Bench) -> Verdict {
+    const EACH: u32 = 3;
+    let gic = &bench.0.gic;
+    // With two security states the upper half belongs to the secure side.
+    let free: u8 = if gic.distributor().features().one_security_state {
+        16
+    } else {
+        8
+    };
+    let this = MACHINE.this_cpu();
+    let mut counts = Vec::new();
+    let mut lives = Vec::new();
+    for number in 0..free {
+        let irq = IntId::sgi(number.into()).and_then(|intid| gic.irq(intid));
+        let Some(irq) = irq else {
+            fail!("SGI {number} has no irq")
+        };
+        let (action, count) = counter();
+        lives.push(Live::new(bench, irq, action)?);
+        counts.push(count);
+    }
+    for round in 1..=EACH {
+        for (number, count) in (0..).zip(&counts) {
+            let Some(sgi) = Sgi::new(number) else {
+                fail!("no SGI {number}")
+            };
+            gic.send_sgi(sgi, this).or_fail("send")?;
+            exactly(bench, "SGI to oneself", count, round)?;
+        }
+    }
+    for (number, count) in counts.iter().enumerate() {
+        check_eq!(count.load(Relaxed), EACH, "interrupts of SGI {number}");
+    }
+    metric("sgis", u64::from(free) * u64::from(EACH), "count");
+    Ok(())
+}
+
+/// With EOImode 0 an interrupt that its action defers is ended all the same, and counts as
+/// handled.
+pub fn a_line_that_cannot_be_deferred_is_ended(bench: &Bench) -> Verdict {
+    let irq = bench.spare_edge().map_err(Stop::Skip)?;
+    let count = Arc::new(AtomicU32::new(0));
+    let action = {
+        let count = count.clone();
+        Action::new(move |_| {
+            count.fetch_add(1, Relaxed);
+            Answer::Deferred
+        })
+    };
+    let _live = Live::new(bench, irq, action)?;
+    for edge in 1..=2 {
+        bench.lines().retrigger(irq).or_fail("retrigger")?;
+        exactly(bench, "edge", &count, edge)?;
+        check!(
+            !bench.lines().state(irq).or_fail("state")?.active,
+            "the source is still active"
+        );
+    }
+    Ok(())
+}
+
+/// After all that, no interrupt is active or pending, and the controller handed out none that
+/// has no number of ours.
+pub fn nothing_is_left_behind(bench: &Bench) -> Verdict {
+    let gic = &bench.0.gic;
+    for irq in gic.irqs().iter() {
+        let state = gic.state(irq).or_fail("state")?;
+        check!(!state.active, "{irq} is active: {state:?}");
+        check!(state.masked, "{irq} is not masked: {state:?}");
+    }
+    let counts = gic.counts(MACHINE.this_cpu()).or_fail("counts")?;
+    check_eq!(counts.special, 0, "acknowledges of 1020 to 1022");
+    check_eq!(counts.unknown, 0, "interrupts without a number of ours");
+    Ok(())
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The generic timer: the virtual counter, and its compare interrupt.
+
+use aarch64_cpu::asm::barrier;
+use aarch64_cpu::registers::{CNTFRQ_EL0, CNTV_CTL_EL0, CNTV_CVAL_EL0, CNTVCT_EL0};
+use irq_hal::platform::Ticks;
+use tock_registers::interfaces::{Readable, Writeable};
+
+/// The counter, read after every earlier instruction.
+pub fn now() -> Ticks {
+    barrier::isb(barrier::SY);
+    Ticks(CNTVCT_EL0.get())
+}
+
+/// Ticks in `micros` microseconds.
+pub fn ticks_in(micros: u32) -> Ticks {
+    Ticks(u64::from(micros) * CNTFRQ_EL0.get() / 1_000_000)
+}
+
+/// Lets the timer's line rise at `at`, and stay up until it is set again or stopped.
+pub fn arm(at: Ticks) {
+    CNTV_CVAL_EL0.set(at.0);
+    CNTV_CTL_EL0.write(CNTV_CTL_EL0::ENABLE::SET);
+    // The line's new level must reach the controller before the interrupt is ended.
+    barrier::isb(barrier::SY);
+}
+
+/// Lowers the line for good.
+pub fn stop() {
+    CNTV_CTL_EL0.set(0);
+    barrier::isb(barrier::SY);
+}

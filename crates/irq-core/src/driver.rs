@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a controller's driver implements for irq-core.
+//!
+//! [`Flow`] is the hot path and used by generics; [`Lines`] is control and may be a
+//! `&dyn Lines`.
+
+use irq_hal::Error;
+
+use crate::context::IrqContext;
+use crate::irq::{Irq, LineState, Trigger};
+
+/// Acknowledge and end: the hot half of a driver.
+///
+/// Both run masked on the CPU that took the interrupt, take no lock and allocate nothing.
+pub trait Flow: Sync {
+    /// What the driver needs to end an acknowledged interrupt: the INTID, the queue's place.
+    type Active: Copy;
+
+    /// Takes the most urgent pending interrupt of this CPU, as a number of ours.
+    ///
+    /// `None` means that nothing is pending, or that the controller answered with one of its
+    /// special numbers: there is nothing to end then.
+    ///
+    /// # Context
+    /// Interrupts masked, on the CPU of `cx`.
+    fn ack(&self, cx: &IrqContext<'_>) -> Option<(Irq, Self::Active)>;
+
+    /// Ends an interrupt that `ack` handed out on this CPU: priority and source both.
+    ///
+    /// # Context
+    /// As `ack`; once for each `ack`, unless `defer` succeeded.
+    fn end(&self, active: Self::Active);
+
+    /// Lets this CPU take other interrupts while the source stays active, until
+    /// [`Lines::complete`] from any CPU.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where the controller, or its configuration, cannot. Nothing was
+    /// written then, and the caller ends the interrupt.
+    ///
+    /// # Context
+    /// As `end`, and instead of it.
+    fn defer(&self, active: Self::Active) -> Result<(), Error>;
+}
+
+/// Control over lines. Every call takes one of the driver's numbers and fails with
+/// [`Error::NoSuchIrq`] for any other.
+///
+/// # Context
+/// Any but a non-maskable interrupt, unless a call says otherwise.
+pub trait Lines: Sync {
+    /// Stops delivery. When the call returns, no CPU acknowledges the line any more; one that
+    /// did before may still run its actions. An edge that arrives meanwhile is kept.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`] if the controller does not confirm.
+    fn mask(&self, irq: Irq) -> Result<(), Error>;
+
+    /// Lets the line be delivered.
+    ///
+    /// # Errors
+    /// Those of the trait.
+    fn unmask(&self, irq: Irq) -> Result<(), Error>;
+
+    /// Sets how the line triggers. The line must be masked where the controller asks for it.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for a fixed trigger, [`Error::Refused`] if it reads back another.
+    fn set_trigger(&self, irq: Irq, trigger: Trigger) -> Result<(), Error>;
+
+    /// Makes the line pending, as if it had fired.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where the controller cannot.
+    fn retrigger(&self, irq: Irq) -> Result<(), Error>;
+
+    /// Ends a deferred interrupt, from any CPU.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where the controller cannot.
+    fn complete(&self, irq: Irq) -> Result<(), Error>;
+
+    /// Reads the line's state from the controller.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where it cannot be read.
+    fn state(&self, irq: Irq) -> Result<LineState, Error>;
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What allocates, and what does not: counted by the allocator, for the thread that asks.
+#![cfg(not(loom))]
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::fmt::{self, Write};
+
+use common::{Always, Cpu, entry, on, range};
+use irq_core::{Action, ActionContext, Answer, Bits, Interrupts, Irq, Taken};
+
+struct Counting;
+
+std::thread_local! {
+    static ALLOCATIONS: Cell<u32> = const { Cell::new(0) };
+    static FREES: Cell<u32> = const { Cell::new(0) };
+}
+
+// SAFETY: every call goes to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        FREES.set(FREES.get() + 1);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Allocations and frees that `f` makes on this thread.
+fn heap(f: impl FnOnce()) -> (u32, u32) {
+    let before = (ALLOCATIONS.get(), FREES.get());
+    f();
+    (ALLOCATIONS.get() - before.0, FREES.get() - before.1)
+}
+
+static CPU: Cpu = Cpu::new(0);
+const UART: Irq = Irq::new(1);
+
+fn tick(_: usize, cx: &ActionContext<'_>) -> Answer {
+    cx.request(Bits::RESCHEDULE);
+    Answer::Handled
+}
+
+#[test]
+fn the_allocator_is_counted() {
+    assert_eq!(heap(|| drop(Box::new(1))), (1, 1));
+}
+
+#[test]
+fn no_dispatch_touches_the_heap() {
+    let interrupts = Interrupts::with_private(2, range(0, 4), &[range(0, 1)]).unwrap();
+    for action in [
+        Action::new(|_| ()),
+        Action::new(|_| Answer::NotMine).shared(),
+        Action::new(|_| Answer::Deferred),
+        Action::word(tick, 0),
+        Action::end_first(tick, 0),
+    ] {
+        for irq in [Irq::new(0), UART] {
+            let registered = interrupts.register(&CPU, irq, action.clone()).unwrap();
+            let dispatch = || _ = interrupts.dispatch(&Always(irq), &entry(1));
+            assert_eq!(heap(dispatch), (0, 0), "{action:?}");
+            registered.remove().unwrap();
+        }
+    }
+    let stray = || _ = interrupts.dispatch(&Always(Irq::new(9)), &entry(1));
+    assert_eq!(heap(stray), (0, 0));
+    let unhandled = || _ = interrupts.dispatch(&Always(UART), &entry(1));
+    assert_eq!(heap(unhandled), (0, 0));
+}
+
+#[test]
+fn removing_the_last_action_only_frees() {
+    let interrupts = Interrupts::new(1, range(0, 4)).unwrap();
+    let registered = interrupts
+        .register(&CPU, UART, Action::word(tick, 0))
+        .unwrap();
+    // The list: a vector in a box.
+    assert_eq!(heap(|| registered.remove().unwrap()), (0, 2));
+}
+
+#[test]
+fn no_removal_of_a_shared_action_allocates() {
+    let interrupts = Interrupts::new(1, range(0, 4)).unwrap();
+    let shared = || Action::word(tick, 0).shared();
+    let mut registered: Vec<_> = (0..6)
+        .map(|_| interrupts.register(&CPU, UART, shared()).unwrap())
+        .collect();
+    for _ in 0..3 {
+        let one = registered.remove(registered.len() / 2);
+        assert_eq!(heap(|| one.remove().unwrap()).0, 0);
+    }
+    registered.push(interrupts.register(&CPU, UART, shared()).unwrap());
+    for one in registered {
+        assert_eq!(heap(|| one.remove().unwrap()).0, 0);
+    }
+    assert_eq!(
+        interrupts.dispatch(&Always(UART), &entry(0)).taken,
+        Taken::Unhandled
+    );
+}
+
+#[test]
+fn a_snapshot_touches_no_heap() {
+    struct Sink(usize);
+    impl Write for Sink {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            self.0 += text.len();
+            Ok(())
+        }
+    }
+    let interrupts = Interrupts::new(1, range(0, 4)).unwrap();
+    let _uart = interrupts
+        .register(&CPU, UART, Action::word(tick, 0).named("uart"))
+        .unwrap();
+    let _ = interrupts.dispatch(&Always(Irq::new(2)), &entry(0));
+    let (on, mut sink) = (on(0), Sink(0));
+    assert_eq!(
+        heap(|| interrupts.snapshot(&on, &mut sink).unwrap()),
+        (0, 0)
+    );
+    assert_ne!(sink.0, 0);
+}

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The whole controller: distributor, redistributors and CPU interfaces under our dense irq
+//! numbers.
+//!
+//! ```text
+//! boot CPU     Gic::probe      refuses, or sets the distributor up
+//! every CPU    cpu_online      finds its redistributor, powers it, wakes it, sets up its
+//!                              private interrupts and its interface
+//! entry        ack .. end      through irq_core::Flow
+//! control      mask, unmask, set_trigger, set_route, configure_private, ...
+//! ```
+//! The value is `Sync`, is built once and needs `&self` only; it holds no reference into
+//! itself, so it can be moved into the kernel's static.
+
+mod flow;
+mod lines;
+mod online;
+mod private;
+mod send;
+mod snapshot;
+
+use alloc::vec::Vec;
+
+use irq_core::{Irq, IrqRange};
+use irq_hal::atomic::{AtomicBool, AtomicU64, Ordering};
+use irq_hal::lock::MaskedLock;
+use irq_hal::percpu::PerCpu;
+use irq_hal::{CpuIndex, Error, Mmio, Platform, irq_warn};
+
+use crate::affinity::Mpidr;
+use crate::cpu_interface::{CpuInterface, CpuSetup, EoiMode};
+use crate::distributor::{self, Distributor, Setup};
+use crate::error::ProbeError;
+use crate::intid::IntId;
+use crate::layout::Layout;
+use crate::priority::{Priority, PriorityView};
+use crate::quirks::{Effects, Machine, Quirk, Quirks};
+use crate::redistributor::{self, RedistributorMap};
+use crate::regs::Frame;
+use crate::regs::icc::IccBus;
+use crate::sgi::SgiTarget;
+use crate::sysregs::SysRegs;
+
+pub use flow::{Active, Counts};
+pub use snapshot::Snapshot;
+
+use private::Template;
+
+/// What the machine has, as firmware tells. The windows belong to the driver from now on.
+#[derive(Debug)]
+pub struct Description<'a, B = Mmio> {
+    /// The distributor's window, 64 KiB.
+    pub distributor: B,
+    /// The redistributor regions' windows, in any order.
+    pub redistributors: Vec<B>,
+    /// The distance between redistributors in bytes, if firmware gives one.
+    pub stride: Option<u64>,
+    /// The CPUs that firmware names. May be empty; used for the first route and for a report
+    /// of those without a redistributor.
+    pub cpus: &'a [Mpidr],
+    /// The distributor's per-chip aliases, on machines that need them to read SPI state
+    /// (NVIDIA T241); empty elsewhere.
+    pub state_aliases: Vec<B>,
+    /// For the predicates of quirks.
+    pub machine: Machine<'a>,
+}
+
+impl<'a, B> Description<'a, B> {
+    /// A machine with these windows, and nothing special.
+    pub fn new(distributor: B, redistributors: Vec<B>) -> Self {
+        Self {
+            distributor,
+            redistributors,
+            stride: None,
+            cpus: &[],
+            state_aliases: Vec::new(),
+            machine: Machine::default(),
+        }
+    }
+
+    /// With the CPUs that firmware names.
+    pub fn with_cpus(mut self, cpus: &'a [Mpidr]) -> Self {
+        self.cpus = cpus;
+        self
+    }
+}
+
+/// The embedder's choices.
+#[derive(Clone, Copy, Debug)]
+pub struct Config<'a> {
+    /// The first of our irq numbers.
+    pub base: Irq,
+    /// How many CPUs are possible: an upper bound for [`CpuIndex`]. 0 means as many as the
+    /// description names, or as there are redistributors if it names none.
+    pub cpus: u32,
+    /// What an end does.
+    pub eoi_mode: EoiMode,
+    /// The priority of every interrupt that is not configured otherwise.
+    pub priority: Priority,
+    /// Interrupts with a priority value below this one are delivered.
+    pub priority_mask: Priority,
+    /// Where shared interrupts go at first; the first described CPU that has a redistributor
+    /// if nothing is said.
+    pub route: Option<Mpidr>,
+    /// Quirks on top of the driver's.
+    pub extra_quirks: &'a [Quirk],
+    /// Names of quirks that do not count.
+    pub veto_quirks: &'a [&'a str],
+}
+
+impl Default for Config<'_> {
+    fn default() -> Self {
+        Self {
+            base: Irq::new(0),
+            cpus: 0,
+            eoi_mode: EoiMode::Combined,
+            priority: Priority::DEFAULT,
+            priority_mask: Priority::UNMASKED,
+            route: None,
+            extra_quirks: &[],
+            veto_quirks: &[],
+        }
+    }
+}
+
+/// What we keep of one possible CPU. Counts are written by that CPU alone, the rest when it
+/// comes and goes.
+#[derive(Debug)]
+struct Slot {
+    /// The leaf lock of its redistributor, and whether that one is set up.
+    redistributor: MaskedLock<bool, 5>,
+    /// Its affinity as the hardware counts it.
+    mpidr: AtomicU64,
+    /// Its [`SgiTarget`] while it is online, else 0.
+    target: AtomicU64,
+    extended_range: AtomicBool,
+    spurious: AtomicU64,
+    special: AtomicU64,
+    unknown: AtomicU64,
+}
+
+impl Slot {
+    fn new() -> Self {
+        Self {
+            redistributor: MaskedLock::new(false),
+            mpidr: AtomicU64::new(0),
+            target: AtomicU64::new(0),
+            extended_range: AtomicBool::new(false),
+            spurious: AtomicU64::new(0),
+            special: AtomicU64::new(0),
+            unknown: AtomicU64::new(0),
+        }
+    }
+
+    fn mpidr(&self) -> Mpidr {
+        Mpidr::new(self.mpidr.load(Ordering::Relaxed))
+    }
+
+    /// Acquire: pairs with the release in `cpu_online`, so that the affinity is there too.
+    fn target(&self) -> Option<SgiTarget> {
+        match self.target.load(Ordering::Acquire) {
+            0 => None,
+            word => Some(SgiTarget::from_word(word)),
+        }
+    }
+}
+
+/// A GICv3 or GICv4 under our irq numbers.
+pub struct Gic<P, B = Mmio, C = SysRegs> {
+    // Read on every entry, written never after probe.
+    icc: C,
+    layout: Layout,
+    effects: Effects,
+    setup: CpuSetup,
+    slots: PerCpu<Slot>,
+    // Control.
+    platform: P,
+    distributor: Distributor<B>,
+    redistributors: RedistributorMap<B>,
+    group0: bool,
+    view: PriorityView,
+    default_priority: u8,
+    template: Template,
+    /// Whether SGIs may use the range selector: the distributor and every CPU so far can.
+    range_selector: AtomicBool,
+}
+
+impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
+    /// Looks at the controller, and takes it over: every shared interrupt is masked, inactive,
+    /// level-triggered and routed to one CPU, and the distributor is on when the call returns.
+    ///
+    /// `icc` is the interface of the CPU that runs, [`SysRegs`] on hardware.
+    ///
+    /// # Errors
+    /// See [`ProbeError`]; unless it is [`ProbeError::Hardware`], nothing has been written.
+    ///
+    /// # Context
+    /// The boot CPU, masked, once a heap exists; before any [`cpu_online`](Self::cpu_online).
+    pub fn probe(
+        platform: P,
+        description: Description<'_, B>,
+        icc: C,
+        config: Config<'_>,
+    ) -> Result<Self, ProbeError> {
+        let quirks = Quirks {
+            machine: description.machine,
+            extra: config.extra_quirks,
+            veto: config.veto_quirks,
+        };
+        if config.priority >= config.priority_mask {
+            return Err(ProbeError::Priority { priority: config.priority.get() });
+        }
+        distributor::check_window(&description.distributor)?;
+        redistributor::check_windows(&description.redistributors, description.stride)?;
+
+        let mut distributor = Distributor::new(description.distributor, &quirks)?
+            .with_state_aliases(description.state_aliases);
+        let redistributors =
+            RedistributorMap::discover(description.redistributors, description.stride, &quirks)?;
+        let features = *distributor.features();
+        let layout =
+            Layout::new(config.base, features.spis, redistributors.eppis(), features.espis)?;
+        let cpus = possible_cpus(config.cpus, description.cpus.len(), redistributors.len())?;
+        let slots = PerCpu::new(cpus, |_| Slot::new())?;
+        let effective = |mpidr: Mpidr| effective(features.effects, mpidr);
+        for &cpu in description.cpus {
+            if !redistributors.contains(effective(cpu)) {
+                irq_warn!("gicv3: no redistributor for the CPU with affinity {:#x}", cpu.get());
+            }
+        }
+        let described = description.cpus.iter().map(|&cpu| effective(cpu));
+        let route = config
+            .route
+            .map(effective)
+            .or_else(|| described.into_iter().find(|&cpu| redistributors.contains(cpu)))
+            .or_else(|| redistributors.affinities().next())
+            .unwrap_or(Mpidr::new(0));
+
+        let interface = CpuInterface::new(&icc).probe()?;
+        let setup =
+            Setup { priority: config.priority, group0: interface.group0, route: route.route() };
+        distributor.init(&platform, &setup)?;
+        let view = PriorityView::of(distributor.features().one_security_state, interface.group0);
+        let default_priority = view
+            .distributor_value(config.priority)
+            .ok_or(ProbeError::Priority { priority: config.priority.get() })?;
+        Ok(Self {
+            icc,
+            layout,
+            effects: features.effects,
+            setup: CpuSetup {
+                priority_mask: config.priority_mask,
+                eoi_mode: config.eoi_mode,
+            },
+            slots,
+            platform,
+            distributor,
+            redistributors,
+            group0: interface.group0,
+            view,
+            default_priority,
+            template: Template::new(default_priority),
+            range_selector: AtomicBool::new(features.range_selector),
+        })
+    }
+
+    /// All our irq numbers: SGIs and PPIs, SPIs, extended PPIs, extended SPIs, from the base.
+    pub const fn irqs(&self) -> IrqRange {
+        self.layout.irqs()
+    }
+
+    /// Our number for `intid`, if the hardware has it.
+    pub const fn irq(&self, intid: IntId) -> Option<Irq> {
+        self.layout.irq(intid)
+    }
+
+    /// The INTID behind our number.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchIrq`].
+    pub fn intid(&self, irq: Irq) -> Result<IntId, Error> {
+        self.layout.intid(irq)
+    }
+
+    /// The distributor, for what this type does not wrap, and for code that shares it with us
+    /// under its lock ([`Distributor::with`]).
+    pub const fn distributor(&self) -> &Distributor<B> {
+        &self.distributor
+    }
+
+    /// The redistributors.
+    pub const fn redistributors(&self) -> &RedistributorMap<B> {
+        &self.redistributors
+    }
+
+    /// What quirks of the distributor and of the machine change.
+    pub const fn effects(&self) -> Effects {
+        self.effects
+    }
+
+    /// How priorities written to the distributor relate to those of the CPU interface.
+    pub const fn priority_view(&self) -> PriorityView {
+        self.view
+    }
+
+    /// Whether priorities can be relied on for pseudo-NMIs on this machine.
+    pub fn pseudo_nmi_possible(&self) -> bool {
+        let odd = self.effects.contains(Effects::SET_DS) && !self.group0;
+        !self.effects.contains(Effects::NO_PSEUDO_NMI) && !odd
+    }
+
+    fn slot(&self, cpu: CpuIndex) -> Result<&Slot, Error> {
+        self.slots.get(cpu).ok_or(Error::NoSuchCpu { cpu })
+    }
+
+    #[inline(always)]
+    fn interface(&self) -> CpuInterface<&C> {
+        CpuInterface::assume_on(&self.icc, self.setup.eoi_mode)
+    }
+
+    /// The affinity as the controller counts it.
+    fn effective(&self, mpidr: Mpidr) -> Mpidr {
+        effective(self.effects, mpidr)
+    }
+}
+
+fn effective(effects: Effects, mpidr: Mpidr) -> Mpidr {
+    if effects.contains(Effects::SHIFTED_AFFINITY) { mpidr.shifted_down() } else { mpidr }
+}
+
+fn possible_cpus(asked: u32, described: usize, units: usize) -> Result<u32, ProbeError> {
+    let found = if described != 0 { described } else { units };
+    let cpus = if asked != 0 { asked } else { u32::try_from(found).unwrap_or(u32::MAX) };
+    if cpus == 0 { Err(ProbeError::NoCpus) } else { Ok(cpus) }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! CPUs that come and go.
+
+use irq_hal::atomic::Ordering;
+use irq_hal::percpu::OnCpu;
+use irq_hal::{Error, Platform, irq_debug, irq_warn};
+
+use super::Gic;
+use crate::affinity::Mpidr;
+use crate::cpu_interface::CpuInterface;
+use crate::regs::Frame;
+use crate::regs::icc::IccBus;
+use crate::sgi::SgiTarget;
+
+impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
+    /// Brings the running CPU's part up and binds its index to its hardware id: finds, powers
+    /// and wakes its redistributor, gives its private interrupts what
+    /// [`configure_private`](Self::configure_private) and
+    /// [`unmask_private`](Self::unmask_private) said, and turns its interface on.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCpu`] for an index that is not possible; [`Error::Exists`] if it is
+    /// online; [`Error::NoUnitForCpu`] if `mpidr` has no redistributor; [`Error::Timeout`] if
+    /// that one never powers up, never wakes or stays busy; [`Error::Refused`] if system
+    /// registers are forbidden; [`Error::Unsupported`] for a CPU whose priority view differs
+    /// from the first one's. The CPU is then offline and the call can be repeated.
+    ///
+    /// # Context
+    /// On that CPU, masked; on several CPUs at once. Allocates nothing, calls no `this_cpu`.
+    pub fn cpu_online(&self, on: &OnCpu, mpidr: Mpidr) -> Result<(), Error> {
+        let slot = self.slot(on.cpu())?;
+        if slot.target().is_some() {
+            return Err(Error::Exists { what: "the online CPU" });
+        }
+        let mpidr = self.effective(mpidr);
+        let redistributor = self.redistributors.find(mpidr)?;
+        let interface = CpuInterface::new(&self.icc);
+        if interface.probe()?.group0 != self.group0 {
+            return Err(Error::Unsupported { feature: "CPUs with different SCR_EL3.FIQ" });
+        }
+        let redistributor = redistributor.wake(&self.platform).map_err(|(_, error)| error)?;
+        slot.mpidr.store(mpidr.get(), Ordering::Relaxed);
+        let one_state = self.distributor.features().one_security_state;
+        slot.redistributor.with(&self.platform, |set_up| {
+            redistributor.reset(&self.platform, one_state, self.default_priority)?;
+            self.apply_template(&redistributor)?;
+            *set_up = true;
+            Ok::<_, Error>(())
+        })?;
+        let features = match interface.enable(&self.setup) {
+            Ok((_, features)) => features,
+            Err((_, error)) => {
+                slot.redistributor.with(&self.platform, |set_up| *set_up = false);
+                return Err(error);
+            }
+        };
+        if !features.extended_range && self.layout.eppis() + self.layout.espis() != 0 {
+            irq_warn!("gicv3: {} takes no extended PPI or SPI", on.cpu());
+        }
+        slot.extended_range.store(features.extended_range, Ordering::Relaxed);
+        if !features.range_selector {
+            self.range_selector.store(false, Ordering::Relaxed);
+        }
+        // Release: pairs with the acquire in `Slot::target`.
+        slot.target.store(SgiTarget::new(mpidr).word(), Ordering::Release);
+        irq_debug!("gicv3: {} online, affinity {:#x}", on.cpu(), mpidr.get());
+        Ok(())
+    }
+
+    /// Takes the running CPU's part down: its interface is turned off and its redistributor
+    /// put to sleep. Shared interrupts that go to it are the caller's to move before.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCpu`]; [`Error::CpuOffline`]; [`Error::Timeout`] if the redistributor
+    /// takes the request to sleep and never does. The CPU is offline all the same then.
+    ///
+    /// # Context
+    /// On that CPU, masked, with nothing acknowledged that is not ended. Allocates nothing.
+    pub fn cpu_offline(&self, on: &OnCpu) -> Result<(), Error> {
+        let cpu = on.cpu();
+        let slot = self.slot(cpu)?;
+        if slot.target().is_none() {
+            return Err(Error::CpuOffline { cpu });
+        }
+        slot.target.store(0, Ordering::Release);
+        slot.redistributor.with(&self.platform, |set_up| *set_up = false);
+        self.interface().disable();
+        let redistributor = self.redistributors.find(slot.mpidr())?.assume_awake();
+        redistributor.sleep(&self.platform).map_err(|(_, error)| error)?;
+        irq_debug!("gicv3: {} offline", cpu);
+        Ok(())
+    }
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Our dense irq numbers and the controller's sparse INTIDs.
+//!
+//! From the embedder's base on: the 32 SGIs and PPIs, the SPIs, the extended PPIs, the
+//! extended SPIs, as many of each as the hardware has.
+
+use irq_core::{Irq, IrqRange};
+use irq_hal::Error;
+
+use crate::error::ProbeError;
+use crate::intid::{EPPIS_MAX, ESPIS_MAX, IntId, Kind, PPIS, SPIS_MAX};
+
+/// How many private interrupts there are without the extension.
+const PRIVATE: u32 = 16 + PPIS;
+
+/// How many interrupts of each kind the hardware has, and where ours begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Layout {
+    irqs: IrqRange,
+    spis: u32,
+    eppis: u32,
+    espis: u32,
+}
+
+impl Layout {
+    /// `spis`, `eppis` and `espis` interrupts, numbered from `base`.
+    ///
+    /// # Errors
+    /// [`ProbeError::Base`] if the last number is no `u32`.
+    pub fn new(base: Irq, spis: u32, eppis: u32, espis: u32) -> Result<Self, ProbeError> {
+        let (spis, eppis, espis) = (spis.min(SPIS_MAX), eppis.min(EPPIS_MAX), espis.min(ESPIS_MAX));
+        let count = PRIVATE + spis + eppis + espis;
+        let irqs = IrqRange::new(base, count)
+            .map_err(|_| ProbeError::Base { base: base.get(), count })?;
+        Ok(Self { irqs, spis, eppis, espis })
+    }
+
+    /// All our numbers.
+    pub const fn irqs(&self) -> IrqRange {
+        self.irqs
+    }
+
+    /// Our number for `intid`, if the hardware has it. LPIs are no lines: none.
+    #[inline]
+    pub const fn irq(&self, intid: IntId) -> Option<Irq> {
+        let number = intid.number();
+        let offset = match intid.kind() {
+            Kind::Sgi => number,
+            Kind::Ppi => 16 + number,
+            Kind::Spi if number < self.spis => PRIVATE + number,
+            Kind::ExtendedPpi if number < self.eppis => PRIVATE + self.spis + number,
+            Kind::ExtendedSpi if number < self.espis => PRIVATE + self.spis + self.eppis + number,
+            _ => return None,
+        };
+        self.irqs.irq(offset)
+    }
+
+    /// The INTID behind our number.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchIrq`].
+    pub fn intid(&self, irq: Irq) -> Result<IntId, Error> {
+        let none = Error::NoSuchIrq { irq: irq.get() };
+        let offset = self.irqs.offset(irq).ok_or(none)?;
+        let spi = offset.wrapping_sub(PRIVATE);
+        let eppi = spi.wrapping_sub(self.spis);
+        let espi = eppi.wrapping_sub(self.eppis);
+        let intid = if offset < PRIVATE {
+            IntId::new(offset).ok()
+        } else if spi < self.spis {
+            IntId::spi(spi)
+        } else if eppi < self.eppis {
+            IntId::eppi(eppi)
+        } else {
+            IntId::espi(espi)
+        };
+        intid.ok_or(none)
+    }
+
+    /// Whether the hardware has `intid`, as the block's error says it.
+    ///
+    /// # Errors
+    /// [`Error::HwirqOutOfRange`] with the last one of its kind.
+    pub fn check(&self, intid: IntId) -> Result<(), Error> {
+        if self.irq(intid).is_some() {
+            return Ok(());
+        }
+        let last = match intid.kind() {
+            Kind::Spi => 31 + self.spis,
+            Kind::ExtendedPpi if self.eppis != 0 => 1055 + self.eppis,
+            Kind::ExtendedSpi if self.espis != 0 => 4095 + self.espis,
+            _ => 31 + self.spis,
+        };
+        Err(Error::HwirqOutOfRange { hwirq: intid.get(), last })
+    }
+
+    /// How many SPIs there are.
+    pub const fn spis(&self) -> u32 {
+        self.spis
+    }
+
+    /// How many extended PPIs each CPU has.
+    pub const fn eppis(&self) -> u32 {
+        self.eppis
+    }
+
+    /// How many extended SPIs there are.
+    pub const fn espis(&self) -> u32 {
+        self.espis
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_intids_are_inverse_and_dense() {
+        let layout = Layout::new(Irq::new(100), 64, 32, 32).unwrap();
+        assert_eq!(layout.irqs().count(), 32 + 64 + 32 + 32);
+        let mut last = None;
+        for irq in layout.irqs().iter() {
+            let intid = layout.intid(irq).unwrap();
+            assert_eq!(layout.irq(intid), Some(irq));
+            assert!(layout.check(intid).is_ok());
+            last = Some(intid.get());
+        }
+        assert_eq!(last, Some(4096 + 31));
+        let at = |intid| layout.irq(IntId::new(intid).unwrap()).map(Irq::get);
+        assert_eq!(at(27), Some(127));
+        assert_eq!(at(32), Some(132));
+        assert_eq!(at(1056), Some(100 + 96));
+        assert_eq!(at(4096), Some(100 + 128));
+    }
+
+    #[test]
+    fn what_the_hardware_lacks_has_no_number_and_a_typed_error() {
+        let layout = Layout::new(Irq::new(0), 64, 0, 0).unwrap();
+        for (intid, last) in [(96, 95), (1056, 95), (4096, 95), (8192, 95)] {
+            let id = IntId::new(intid).unwrap();
+            assert_eq!(layout.irq(id), None);
+            assert_eq!(layout.check(id), Err(Error::HwirqOutOfRange { hwirq: intid, last }));
+        }
+        assert_eq!(layout.intid(Irq::new(96)), Err(Error::NoSuchIrq { irq: 96 }));
+    }
+
+    #[test]
+    fn a_base_too_high_is_refused() {
+        let error = Layout::new(Irq::new(u32::MAX - 10), 64, 0, 0);
+        assert_eq!(error, Err(ProbeError::Base { base: u32::MAX - 10, count: 96 }));
+    }
+}

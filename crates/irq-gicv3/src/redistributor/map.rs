@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which redistributor belongs to which CPU.
+//!
+//! A region is a window with redistributors one behind the other: each takes two frames, or
+//! four if it has virtual LPIs, unless firmware gives a stride. A region ends at the one with
+//! `GICR_TYPER.Last`, and at the latest where its window ends. Machines have one region, one
+//! per socket, or one per redistributor. CPUs are matched by affinity, never by order.
+
+use alloc::vec::Vec;
+
+use irq_hal::bus::Part;
+use irq_hal::{Error, Mmio, NodeId, irq_debug};
+use tock_registers::interfaces::Readable;
+
+use super::{Asleep, Features, Redistributor};
+use crate::affinity::{Mpidr, TyperAffinity};
+use crate::error::ProbeError;
+use crate::quirks::{Block, Effects, Quirks};
+use crate::regs::gicr::{GICR_TYPER, Gicr};
+use crate::regs::{FRAME, Frame, arch_revision};
+
+/// A redistributor's place.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    affinity: TyperAffinity,
+    region: usize,
+    offset: usize,
+    len: usize,
+    features: Features,
+}
+
+/// The redistributors of a machine, found once, by affinity.
+#[derive(Debug)]
+pub struct RedistributorMap<B = Mmio> {
+    regions: Vec<B>,
+    /// Sorted by affinity.
+    entries: Vec<Entry>,
+    effects: Effects,
+}
+
+impl<B: Frame> RedistributorMap<B> {
+    /// Walks `regions`, whose windows begin at the first `RD_base` of each. `stride` is the
+    /// firmware's distance between redistributors in bytes, if it gives one. Only reads.
+    ///
+    /// # Errors
+    /// [`ProbeError::NoRegions`], [`ProbeError::Stride`] and [`ProbeError::WindowTooShort`]
+    /// before anything is touched; [`ProbeError::NotGicv3`]; [`Error::OutOfMemory`].
+    ///
+    /// # Context
+    /// Any that may allocate.
+    pub fn discover(
+        regions: Vec<B>,
+        stride: Option<u64>,
+        quirks: &Quirks<'_>,
+    ) -> Result<Self, ProbeError> {
+        check_windows(&regions, stride)?;
+        let machine = quirks.machine_effects();
+        let mut entries = Vec::new();
+        let mut known = None;
+        for (region, bus) in regions.iter().enumerate() {
+            let mut offset = 0;
+            while let Some(rd) = Part::new(bus, offset, 2 * FRAME) {
+                let regs = Gicr { bus: rd };
+                let pidr2 = regs.pidr2().get();
+                if arch_revision(pidr2).is_none() {
+                    return Err(ProbeError::NotGicv3 { register: "GICR_PIDR2", value: pidr2 });
+                }
+                let iidr = regs.iidr().get();
+                // All redistributors of a machine are mostly alike: log a quirk once.
+                let effects = match known {
+                    Some((id, effects)) if id == iidr => effects,
+                    _ => machine | quirks.effects(Block::Redistributor, iidr),
+                };
+                known = Some((iidr, effects));
+                let typer = regs.typer().extract();
+                let frames = if typer.is_set(GICR_TYPER::VLPIS) { 4 * FRAME } else { 2 * FRAME };
+                let step = match stride {
+                    Some(stride) => stride as usize,
+                    None => frames,
+                };
+                entries.try_reserve(1).map_err(|_| Error::OutOfMemory {
+                    bytes: size_of::<Entry>(),
+                    node: NodeId::FLAT,
+                })?;
+                entries.push(Entry {
+                    affinity: TyperAffinity::from_typer(typer.get()),
+                    region,
+                    offset,
+                    len: frames.min(bus.extent() - offset),
+                    features: Features::new(typer, effects),
+                });
+                if typer.is_set(GICR_TYPER::Last) {
+                    break;
+                }
+                let Some(next) = offset.checked_add(step) else { break };
+                offset = next;
+            }
+        }
+        entries.sort_unstable_by_key(|entry| entry.affinity);
+        irq_debug!("gicv3: {} redistributors in {} regions", entries.len(), regions.len());
+        Ok(Self { regions, entries, effects: machine })
+    }
+
+    fn entry(&self, mpidr: Mpidr) -> Option<&Entry> {
+        if self.effects.contains(Effects::AFF0_ONLY) {
+            let aff0 = u32::from(mpidr.aff0());
+            return self.entries.iter().find(|entry| entry.affinity.get() & 0xff == aff0);
+        }
+        let found = self.entries.binary_search_by_key(&mpidr.typer(), |entry| entry.affinity);
+        self.entries.get(found.ok()?)
+    }
+
+    /// The redistributor of the CPU `mpidr`.
+    ///
+    /// # Errors
+    /// [`Error::NoUnitForCpu`].
+    ///
+    /// # Context
+    /// Any. Touches no hardware and allocates nothing.
+    pub fn find(&self, mpidr: Mpidr) -> Result<Redistributor<Part<&B>, Asleep>, Error> {
+        let missing = Error::NoUnitForCpu { block: "GICR", id: mpidr.get() };
+        let entry = self.entry(mpidr).ok_or(missing)?;
+        let region = self.regions.get(entry.region).ok_or(missing)?;
+        let part = Part::new(region, entry.offset, entry.len).ok_or(missing)?;
+        Ok(Redistributor::known(part, entry.features))
+    }
+
+    /// Whether the CPU `mpidr` has a redistributor.
+    pub fn contains(&self, mpidr: Mpidr) -> bool {
+        self.entry(mpidr).is_some()
+    }
+
+    /// How many redistributors there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is none: never after [`discover`](Self::discover).
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The affinities of all redistributors, ascending.
+    pub fn affinities(&self) -> impl Iterator<Item = Mpidr> {
+        self.entries.iter().map(|entry| entry.affinity.mpidr())
+    }
+
+    /// How many extended PPIs every CPU has: the least of all redistributors.
+    pub fn eppis(&self) -> u32 {
+        self.entries.iter().map(|entry| entry.features.eppis).min().unwrap_or(0)
+    }
+}
+
+/// Refuses regions that cannot hold a redistributor each; touches nothing.
+pub(crate) fn check_windows<B: Frame>(regions: &[B], stride: Option<u64>) -> Result<(), ProbeError> {
+    if regions.is_empty() {
+        return Err(ProbeError::NoRegions);
+    }
+    if let Some(stride) = stride
+        && (stride < 2 * FRAME as u64
+            || !stride.is_multiple_of(FRAME as u64)
+            || usize::try_from(stride).is_err())
+    {
+        return Err(ProbeError::Stride { stride });
+    }
+    for region in regions {
+        let len = region.extent();
+        if len < 2 * FRAME {
+            return Err(ProbeError::WindowTooShort { block: "GICR", len, need: 2 * FRAME });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The CPU interface's system registers (IHI 0069, "AArch64 System register descriptions").
+//!
+//! They have no address, so the bus takes an encoding for an offset: [`sysreg`].
+// The macro's modules cannot carry a line of documentation on each generated item.
+#![allow(missing_docs)]
+
+use irq_hal::access::{Cmd, Pop, Ro, Rw};
+use irq_hal::{Barrier, Bus};
+use tock_registers::register_bitfields;
+
+/// The encoding of a system register as the offset on a `Bus<u64>`:
+/// `op0<<14 | op1<<11 | CRn<<7 | CRm<<3 | op2`.
+pub const fn sysreg(op0: usize, op1: usize, crn: usize, crm: usize, op2: usize) -> usize {
+    op0 << 14 | op1 << 11 | crn << 7 | crm << 3 | op2
+}
+
+pub const ICC_PMR_EL1: usize = sysreg(3, 0, 4, 6, 0);
+pub const ICC_AP0R0_EL1: usize = sysreg(3, 0, 12, 8, 4);
+pub const ICC_AP0R1_EL1: usize = sysreg(3, 0, 12, 8, 5);
+pub const ICC_AP0R2_EL1: usize = sysreg(3, 0, 12, 8, 6);
+pub const ICC_AP0R3_EL1: usize = sysreg(3, 0, 12, 8, 7);
+pub const ICC_AP1R0_EL1: usize = sysreg(3, 0, 12, 9, 0);
+pub const ICC_AP1R1_EL1: usize = sysreg(3, 0, 12, 9, 1);
+pub const ICC_AP1R2_EL1: usize = sysreg(3, 0, 12, 9, 2);
+pub const ICC_AP1R3_EL1: usize = sysreg(3, 0, 12, 9, 3);
+pub const ICC_DIR_EL1: usize = sysreg(3, 0, 12, 11, 1);
+pub const ICC_RPR_EL1: usize = sysreg(3, 0, 12, 11, 3);
+pub const ICC_SGI1R_EL1: usize = sysreg(3, 0, 12, 11, 5);
+pub const ICC_IAR1_EL1: usize = sysreg(3, 0, 12, 12, 0);
+pub const ICC_EOIR1_EL1: usize = sysreg(3, 0, 12, 12, 1);
+pub const ICC_HPPIR1_EL1: usize = sysreg(3, 0, 12, 12, 2);
+pub const ICC_BPR1_EL1: usize = sysreg(3, 0, 12, 12, 3);
+pub const ICC_CTLR_EL1: usize = sysreg(3, 0, 12, 12, 4);
+pub const ICC_SRE_EL1: usize = sysreg(3, 0, 12, 12, 5);
+pub const ICC_IGRPEN1_EL1: usize = sysreg(3, 0, 12, 12, 7);
+pub const ICC_SRE_EL2: usize = sysreg(3, 4, 12, 9, 5);
+
+register_bitfields![u64,
+    pub ICC_CTLR_EL1 [
+        /// One binary point for both groups.
+        CBPR OFFSET(0) NUMBITS(1) [],
+        /// 1: EOIR drops the priority only, DIR deactivates.
+        EOImode OFFSET(1) NUMBITS(1) [],
+        PMHE OFFSET(6) NUMBITS(1) [],
+        /// Priority bits less one.
+        PRIbits OFFSET(8) NUMBITS(3) [],
+        IDbits OFFSET(11) NUMBITS(3) [],
+        SEIS OFFSET(14) NUMBITS(1) [],
+        A3V OFFSET(15) NUMBITS(1) [],
+        /// SGIs can use the range selector.
+        RSS OFFSET(18) NUMBITS(1) [],
+        /// The interface takes extended PPIs and SPIs.
+        ExtRange OFFSET(19) NUMBITS(1) []
+    ],
+    /// `ICC_SRE_EL1` and `ICC_SRE_EL2`.
+    pub ICC_SRE [
+        SRE OFFSET(0) NUMBITS(1) [],
+        DFB OFFSET(1) NUMBITS(1) [],
+        DIB OFFSET(2) NUMBITS(1) [],
+        /// EL1 may touch its own (`ICC_SRE_EL2` only).
+        Enable OFFSET(3) NUMBITS(1) []
+    ],
+    pub ICC_SGI1R_EL1 [
+        TargetList OFFSET(0) NUMBITS(16) [],
+        Aff1 OFFSET(16) NUMBITS(8) [],
+        INTID OFFSET(24) NUMBITS(4) [],
+        Aff2 OFFSET(32) NUMBITS(8) [],
+        /// All CPUs but this one.
+        IRM OFFSET(40) NUMBITS(1) [],
+        /// Range selector: the targets' Aff0 begins at 16 times this.
+        RS OFFSET(44) NUMBITS(4) [],
+        Aff3 OFFSET(48) NUMBITS(8) []
+    ]
+];
+
+/// The bus of the CPU interface. Implemented by whatever has 64-bit accesses and barriers.
+pub trait IccBus: Bus<u64> + Barrier {}
+
+impl<C: Bus<u64> + Barrier> IccBus for C {}
+
+/// The CPU interface's registers over a bus.
+#[derive(Clone, Copy, Debug)]
+pub struct Icc<C> {
+    /// The bus, for barriers.
+    pub bus: C,
+}
+
+impl<C: IccBus> Icc<C> {
+    /// Priority mask.
+    #[inline(always)]
+    pub const fn pmr(&self) -> Rw<'_, C, u64> {
+        Rw::new(&self.bus, ICC_PMR_EL1)
+    }
+
+    /// Acknowledge of Group 1: hands out an INTID, and it becomes active.
+    #[inline(always)]
+    pub const fn iar1(&self) -> Pop<'_, C, u64> {
+        Pop::new(&self.bus, ICC_IAR1_EL1)
+    }
+
+    /// End of a Group 1 interrupt: drops the priority, and with `EOImode=0` deactivates.
+    #[inline(always)]
+    pub const fn eoir1(&self) -> Cmd<'_, C, u64> {
+        Cmd::new(&self.bus, ICC_EOIR1_EL1)
+    }
+
+    /// Deactivation, with `EOImode=1` only.
+    #[inline(always)]
+    pub const fn dir(&self) -> Cmd<'_, C, u64> {
+        Cmd::new(&self.bus, ICC_DIR_EL1)
+    }
+
+    /// Sends Group 1 SGIs.
+    #[inline(always)]
+    pub const fn sgi1r(&self) -> Cmd<'_, C, u64> {
+        Cmd::new(&self.bus, ICC_SGI1R_EL1)
+    }
+
+    /// Running priority.
+    pub const fn rpr(&self) -> Ro<'_, C, u64> {
+        Ro::new(&self.bus, ICC_RPR_EL1)
+    }
+
+    /// The INTID that an acknowledge would hand out.
+    pub const fn hppir1(&self) -> Ro<'_, C, u64> {
+        Ro::new(&self.bus, ICC_HPPIR1_EL1)
+    }
+
+    /// Binary point of Group 1.
+    pub const fn bpr1(&self) -> Rw<'_, C, u64> {
+        Rw::new(&self.bus, ICC_BPR1_EL1)
+    }
+
+    /// Control.
+    pub const fn ctlr(&self) -> Rw<'_, C, u64, ICC_CTLR_EL1::Register> {
+        Rw::new(&self.bus, ICC_CTLR_EL1)
+    }
+
+    /// System register enable.
+    pub const fn sre(&self) -> Rw<'_, C, u64, ICC_SRE::Register> {
+        Rw::new(&self.bus, ICC_SRE_EL1)
+    }
+
+    /// System register enable of EL2, from EL2 only.
+    pub const fn sre_el2(&self) -> Rw<'_, C, u64, ICC_SRE::Register> {
+        Rw::new(&self.bus, ICC_SRE_EL2)
+    }
+
+    /// Group 1 enable, bit 0.
+    pub const fn igrpen1(&self) -> Rw<'_, C, u64> {
+        Rw::new(&self.bus, ICC_IGRPEN1_EL1)
+    }
+
+    /// Active priorities of Group 0, `n` 0 to 3.
+    pub const fn ap0r(&self, n: usize) -> Rw<'_, C, u64> {
+        Rw::new(&self.bus, ICC_AP0R0_EL1 + n)
+    }
+
+    /// Active priorities of Group 1, `n` 0 to 3.
+    pub const fn ap1r(&self, n: usize) -> Rw<'_, C, u64> {
+        Rw::new(&self.bus, ICC_AP1R0_EL1 + n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn encodings_are_those_of_the_manual() {
+        // S3_0_C12_C12_0 and S3_4_C12_C9_5, packed by hand.
+        assert_eq!(ICC_IAR1_EL1, 0xc000 | 12 << 7 | 12 << 3);
+        assert_eq!(ICC_SRE_EL2, 0xc000 | 4 << 11 | 12 << 7 | 9 << 3 | 5);
+        assert_eq!(ICC_PMR_EL1, 0xc000 | 4 << 7 | 6 << 3);
+        assert_eq!(ICC_AP1R3_EL1, ICC_AP1R0_EL1 + 3);
+        assert_eq!(ICC_AP0R3_EL1, ICC_AP0R0_EL1 + 3);
+    }
+}

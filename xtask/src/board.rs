@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reads `boards/<name>/board.toml`: all that xtask knows about machines.
+//!
+//! Arguments of QEMU are templates: `{cpus}`, `{nodes}`, `{threads}`, `{cores}` (per node),
+//! `{console}` (port 0), `{defmt}` (port 1), `{image}` and `{scenarios}` are filled in.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use crate::boot::report::Verdict;
+use crate::refused::refuse;
+
+/// One board: an image and the machines it boots on.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Board {
+    /// The folder's name; not in the file.
+    #[serde(skip)]
+    pub name: String,
+    /// What is built.
+    pub image: Image,
+    /// The emulator.
+    pub qemu: Qemu,
+    /// When a boot is cut off.
+    #[serde(default)]
+    pub limits: Limits,
+    /// The names that `--machine` takes.
+    #[serde(rename = "machine")]
+    pub machines: Vec<Machine>,
+    /// The names that `--scenario` takes.
+    #[serde(rename = "scenario")]
+    pub scenarios: Vec<Scenario>,
+    /// The boots of `cargo xtask test`.
+    #[serde(default, rename = "boot")]
+    pub boots: Vec<TestBoot>,
+    /// Commands that `cargo xtask test` expects to be refused.
+    #[serde(default, rename = "refusal")]
+    pub refusals: Vec<Refusal>,
+}
+
+/// The image's package.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Image {
+    /// Cargo's package, and its binary.
+    pub package: String,
+    /// The bare-metal target triple.
+    pub target: String,
+}
+
+/// The emulator's program.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Qemu {
+    /// The program's name, looked up in `PATH`.
+    pub program: String,
+    /// The environment variable that names another program instead.
+    pub env: String,
+    /// The oldest version that will do.
+    pub min_version: String,
+    /// Debian's packages that bring it.
+    pub packages: Vec<String>,
+}
+
+/// When a boot is cut off, in seconds.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Without a byte on port 0.
+    pub silence_s: u64,
+    /// In all.
+    pub limit_s: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            silence_s: 30,
+            limit_s: 300,
+        }
+    }
+}
+
+/// One machine of the emulator.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// Its name, unique over all boards.
+    pub name: String,
+    /// The emulator's arguments.
+    pub args: Vec<String>,
+    /// Most CPUs.
+    pub max_cpus: u32,
+    /// Most nodes.
+    pub max_nodes: u32,
+    /// Most threads of a core.
+    pub max_threads: u32,
+}
+
+/// What the image can be asked to run.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Its name on the image's command line.
+    pub name: String,
+    /// Devices that it needs: arguments added to the machine's.
+    #[serde(default)]
+    pub args: Vec<String>,
+}
+
+/// One boot of `cargo xtask test`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TestBoot {
+    /// A sentence about behaviour.
+    pub name: String,
+    /// The machine.
+    pub machine: String,
+    /// CPUs.
+    pub cpus: u32,
+    /// Nodes.
+    pub nodes: u32,
+    /// Threads of a core.
+    #[serde(default = "one")]
+    pub threads: u32,
+    /// The scenarios asked for.
+    pub scenarios: Vec<String>,
+    /// The verdict that makes this boot a success. Of `passed` each test counts, of another
+    /// verdict the boot counts as one test.
+    #[serde(default = "passed")]
+    pub expect: Verdict,
+    /// Text that a failed test must carry.
+    #[serde(default)]
+    pub text: Option<String>,
+    /// Text that the console must show.
+    #[serde(default)]
+    pub console: Option<String>,
+    /// A shorter silence than the board's.
+    #[serde(default)]
+    pub silence_s: Option<u64>,
+    /// Boot with a devicetree that also names a CPU with this `reg`, which the machine lacks.
+    #[serde(default)]
+    pub absent_cpu: Option<u32>,
+}
+
+/// A command that must end with status 2.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Refusal {
+    /// A sentence about behaviour.
+    pub name: String,
+    /// xtask's arguments.
+    pub args: Vec<String>,
+    /// Added to the environment.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// What standard error must say.
+    pub says: String,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn passed() -> Verdict {
+    Verdict::Passed
+}
+
+impl Board {
+    /// Reads and checks one file's text.
+    pub fn parse(name: &str, text: &str) -> Result<Board> {
+        let mut board: Board = toml::from_str(text)?;
+        board.name = name.into();
+        board.check()?;
+        Ok(board)
+    }
+
+    /// The machine of that name.
+    pub fn machine(&self, name: &str) -> Option<&Machine> {
+        self.machines.iter().find(|m| m.name == name)
+    }
+
+    /// The scenario of that name.
+    pub fn scenario(&self, name: &str) -> Option<&Scenario> {
+        self.scenarios.iter().find(|s| s.name == name)
+    }
+
+    fn check(&self) -> Result<()> {
+        for scenario in &self.scenarios {
+            let ok = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+            if scenario.name.is_empty() || !scenario.name.bytes().all(ok) {
+                bail!("`{}` is not a scenario's name ([a-z0-9_])", scenario.name);
+            }
+        }
+        for machine in &self.machines {
+            if machine.max_cpus == 0 || machine.max_nodes == 0 || machine.max_threads == 0 {
+                bail!("{}: a limit of 0", machine.name);
+            }
+        }
+        for boot in &self.boots {
+            if self.machine(&boot.machine).is_none() {
+                bail!("boot {}: no machine {}", boot.name, boot.machine);
+            }
+            if let Some(s) = boot.scenarios.iter().find(|s| self.scenario(s).is_none()) {
+                bail!("boot {}: no scenario {s}", boot.name);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads every board below `root/boards`, in the order of their names.
+pub fn load_all(root: &Path) -> Result<Vec<Board>> {
+    let dir = root.join("boards");
+    let entries =
+        std::fs::read_dir(&dir).with_context(|| format!("cannot read {}", dir.display()))?;
+    let mut boards = Vec::new();
+    for entry in entries {
+        let file = entry?.path().join("board.toml");
+        let Ok(text) = std::fs::read_to_string(&file) else {
+            continue;
+        };
+        let name = file
+            .parent()
+            .and_then(Path::file_name)
+            .unwrap_or_default()
+            .to_string_lossy();
+        match Board::parse(&name, &text) {
+            Ok(board) => boards.push(board),
+            Err(why) => refuse!("{}: {why:#}", file.display()),
+        }
+    }
+    boards.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut seen = HashSet::new();
+    for machine in boards.iter().flat_map(|b| &b.machines) {
+        if !seen.insert(&machine.name) {
+            refuse!("two boards have a machine {}", machine.name);
+        }
+    }
+    Ok(boards)
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    pub const SAMPLE: &str = r#"
+        [image]
+        package = "p"
+        target = "t"
+        [qemu]
+        program = "qemu-x"
+        env = "IRQ_QEMU_X"
+        min_version = "10.0"
+        packages = ["qemu-x"]
+        [[machine]]
+        name = "one"
+        args = ["-smp", "{cpus}", "-serial", "{console}", "-append", "scenario={scenarios}"]
+        max_cpus = 1
+        max_nodes = 1
+        max_threads = 1
+        [[machine]]
+        name = "many"
+        args = []
+        max_cpus = 64
+        max_nodes = 4
+        max_threads = 2
+        [[scenario]]
+        name = "smoke"
+        [[scenario]]
+        name = "die"
+        args = ["-device", "x"]
+        [[boot]]
+        name = "it_boots"
+        machine = "one"
+        cpus = 1
+        nodes = 1
+        scenarios = ["smoke"]
+    "#;
+
+    #[test]
+    fn a_board_is_read_with_its_defaults() {
+        let board = Board::parse("b", SAMPLE).unwrap();
+        assert_eq!(board.name, "b");
+        assert_eq!((board.limits.silence_s, board.limits.limit_s), (30, 300));
+        assert_eq!(board.boots[0].expect, Verdict::Passed);
+        assert_eq!(board.boots[0].threads, 1);
+    }
+
+    #[test]
+    fn an_unknown_key_is_an_error() {
+        let text = SAMPLE.replace("name = \"smoke\"", "name = \"smoke\"\nabuot = \"x\"");
+        assert!(
+            Board::parse("b", &text)
+                .unwrap_err()
+                .to_string()
+                .contains("abuot")
+        );
+    }
+
+    #[test]
+    fn a_boot_that_names_nothing_known_is_an_error() {
+        let text = SAMPLE.replace("machine = \"one\"", "machine = \"none\"");
+        assert!(
+            Board::parse("b", &text)
+                .unwrap_err()
+                .to_string()
+                .contains("no machine none")
+        );
+        let text = SAMPLE.replace("scenarios = [\"smoke\"]", "scenarios = [\"x\"]");
+        assert!(
+            Board::parse("b", &text)
+                .unwrap_err()
+                .to_string()
+                .contains("no scenario x")
+        );
+    }
+
+    #[test]
+    fn a_limit_of_zero_is_an_error() {
+        let text = SAMPLE.replace("max_cpus = 1", "max_cpus = 0");
+        assert!(Board::parse("b", &text).is_err());
+    }
+
+    #[test]
+    fn the_boards_of_this_workspace_are_valid() {
+        let boards = load_all(&crate::workspace::root()).unwrap();
+        assert!(boards.iter().any(|b| b.machine("virt-gicv3").is_some()));
+    }
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One boot from the image to its artefacts.
+
+pub mod command;
+pub mod defmt;
+pub mod dtb;
+pub mod judge;
+pub mod line;
+pub mod protocol;
+pub mod qemu;
+pub mod report;
+pub mod shell;
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::board::{Board, Limits, Machine};
+use crate::select::Topology;
+use crate::setup::qemu::Emulator;
+use crate::term::Progress;
+use crate::workspace;
+use judge::Judge;
+use report::{Boot, Outcome, Suite, TestRow, Verdict, write_junit};
+
+/// One boot to be made.
+pub struct Job<'a> {
+    /// The board.
+    pub board: &'a Board,
+    /// The machine, one of the board's.
+    pub machine: &'a Machine,
+    /// CPUs, nodes, threads.
+    pub topology: Topology,
+    /// The scenarios asked for.
+    pub scenarios: &'a [String],
+    /// When it is cut off.
+    pub limits: Limits,
+    /// Added to the folder's name, so that a test's boots keep theirs apart.
+    pub label: Option<&'a str>,
+    /// The image.
+    pub image: &'a Path,
+    /// The emulator.
+    pub emulator: &'a Emulator,
+    /// `reg` of a CPU that only the devicetree has.
+    pub absent_cpu: Option<u32>,
+}
+
+/// The folder of a boot's artefacts.
+pub fn folder(machine: &str, t: Topology, label: Option<&str>) -> PathBuf {
+    let name = format!("{machine}-{}c{}n{}t", t.cpus, t.nodes, t.threads);
+    let boots = workspace::target("boot");
+    match label {
+        Some(label) => boots.join("test").join(format!("{name}-{label}")),
+        None => boots.join(name),
+    }
+}
+
+/// A boot and where its console is.
+pub struct Booted {
+    /// The record.
+    pub boot: Boot,
+    /// The folder of artefacts.
+    pub folder: PathBuf,
+}
+
+/// Boots once. The console's last lines are shown when the verdict is not `passed`, unless
+/// `expected` says that this is what the caller wants to see.
+pub fn boot(job: &Job, expected: Verdict) -> Result<Booted> {
+    let folder = fresh_folder(job)?;
+    let defmt_bin = folder.join("defmt.bin");
+    let dtb = match job.absent_cpu {
+        Some(reg) => Some(dtb::with_absent_cpu(job, &folder, reg)?),
+        None => None,
+    };
+    let mut ports = command::Ports {
+        console: "stdio".into(),
+        defmt: format!("file:{}", defmt_bin.display()),
+    };
+    if !command::has_second_port(job.machine) {
+        ports.defmt.clear();
+    }
+    let command = command::qemu(job, &ports, dtb.as_deref());
+    let shown = shell::line(&command);
+    fs::write(folder.join("qemu.cmd"), format!("{shown}\n"))?;
+    let mut bounds = qemu::Bounds::new(job.limits.silence_s, job.limits.limit_s);
+    bounds.files.push(defmt_bin.clone());
+    let mut log = File::create(folder.join("console.log"))?;
+    let t = job.topology;
+    let progress = Progress::start(&format!(
+        "boot {}: {} CPU(s) in {} node(s), {}",
+        job.machine.name,
+        t.cpus,
+        t.nodes,
+        job.scenarios.join(",")
+    ));
+    // Failures that are wanted would only alarm the reader.
+    let tell = |row: &TestRow| {
+        if expected == Verdict::Passed {
+            progress.line(&test_line(row));
+        }
+    };
+    let mut told = 0;
+    let ran = qemu::run(
+        command,
+        &bounds,
+        &mut log,
+        Judge::new(job.scenarios),
+        |judge| {
+            let (done, plan) = judge.progress();
+            if done > told {
+                told = done;
+                judge.last().into_iter().for_each(tell);
+                let plan = plan.map_or("?".into(), |n| n.to_string());
+                progress.at(&format!("{} test {done} of {plan}", job.machine.name));
+            }
+        },
+    )?;
+    let judged = ran.judged;
+    judged.tests.iter().skip(told).for_each(tell);
+    drop(progress);
+    defmt::decode_file(&defmt_bin, job.image, &folder.join("defmt.log"))?;
+    let suite = Suite {
+        name: job.machine.name.clone(),
+        time: ran.wall,
+        tests: &judged.tests,
+    };
+    write_junit(&folder.join("junit.xml"), &[suite])?;
+    if judged.verdict == expected && expected != Verdict::Passed {
+        eprintln!("  {}, as expected", expected.word());
+    }
+    if judged.verdict != expected {
+        eprintln!("{}: the last lines of its console:", job.machine.name);
+        ran.tail.iter().for_each(|l| eprintln!("  | {l}"));
+        if !ran.complaints.trim().is_empty() {
+            eprintln!("QEMU said:\n{}", ran.complaints.trim_end());
+        }
+        eprintln!("artefacts: {}", folder.display());
+    }
+    let boot = Boot {
+        machine: job.machine.name.clone(),
+        board: job.board.name.clone(),
+        cpus: t.cpus,
+        nodes: t.nodes,
+        threads: t.threads,
+        qemu: job.emulator.version.to_string(),
+        verdict: judged.verdict,
+        wall_ms: ran.wall.as_millis() as u64,
+        tests: judged.tests,
+        metrics: judged.metrics,
+    };
+    Ok(Booted { boot, folder })
+}
+
+/// The record of a boot that could not be made for lack of an image.
+pub fn unbuilt(board: &Board, machine: &Machine, t: Topology, qemu: &Emulator, why: &str) -> Boot {
+    let row = TestRow {
+        name: "boot.verdict".into(),
+        verdict: Outcome::Failed,
+        ms: 0,
+        text: why.into(),
+    };
+    Boot {
+        machine: machine.name.clone(),
+        board: board.name.clone(),
+        cpus: t.cpus,
+        nodes: t.nodes,
+        threads: t.threads,
+        qemu: qemu.version.to_string(),
+        verdict: Verdict::Unbuilt,
+        wall_ms: 0,
+        tests: vec![row],
+        metrics: Vec::new(),
+    }
+}
+
+/// One test as a line of text.
+pub fn test_line(test: &TestRow) -> String {
+    match test.verdict {
+        Outcome::Passed => format!("  ok   {} ({} ms)", test.name, test.ms),
+        Outcome::Failed => format!("  FAIL {}: {}", test.name, test.text),
+        Outcome::Skipped => format!("  skip {}: {}", test.name, test.text),
+    }
+}
+
+fn fresh_folder(job: &Job) -> Result<PathBuf> {
+    let folder = folder(&job.machine.name, job.topology, job.label);
+    if folder.exists() {
+        fs::remove_dir_all(&folder)
+            .with_context(|| format!("cannot empty {}", folder.display()))?;
+    }
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    Ok(folder)
+}

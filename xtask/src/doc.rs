@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `cargo xtask doc`: documentation on host and bare metal, with broken links denied.
+
+use anyhow::Result;
+
+use crate::board::{self, Board};
+use crate::lint::{Checks, by_target};
+use crate::metadata::{self, packages};
+use crate::refused::Refused;
+use crate::setup::toolchain::Seen;
+use crate::setup::{self, Needs};
+use crate::tally::Section;
+use crate::workspace;
+
+/// Builds the documentation of every crate.
+pub fn run() -> Result<Vec<Section>> {
+    let boards = board::load_all(&workspace::root())?;
+    let all: Vec<&Board> = boards.iter().collect();
+    let ready = setup::ensure(
+        &all,
+        Needs {
+            images: true,
+            ..Needs::default()
+        },
+    )?;
+    let seen = Seen::look();
+    let active = seen
+        .active()
+        .ok_or_else(|| Refused("no active Rust tool chain that is new enough".into()))?;
+    let mut checks = Checks::default();
+    let mut host = active.host_cargo("doc");
+    host.args(["--no-deps", "--locked"])
+        .args(metadata::host_packages(&boards))
+        .env("RUSTDOCFLAGS", "-D warnings");
+    checks.add("doc host", &mut host)?;
+    let packages = packages(active)?;
+    for (target, _) in by_target(&all) {
+        let mut bare = ready.toolchain(&target)?.cargo("doc", &target);
+        bare.args(["--no-deps", "--locked", "--target-dir"])
+            .arg(workspace::target("bare"));
+        for package in packages
+            .iter()
+            .filter(|p| p.is_below("crates") && p.is_published())
+        {
+            bare.args(["--package", &package.name]);
+        }
+        checks.add(
+            &format!("doc {target}"),
+            bare.env("RUSTDOCFLAGS", "-D warnings"),
+        )?;
+    }
+    Ok(vec![Section {
+        name: "doc".into(),
+        time: checks.time,
+        rows: checks.rows,
+    }])
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `cargo xtask lint`: format, clippy on host and bare metal with warnings denied, each library
+//! crate alone with every set of its logging features, and packaging.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::board::{self, Board};
+use crate::metadata::{self, Package, packages};
+use crate::refused::Refused;
+use crate::setup::toolchain::{Seen, Toolchain};
+use crate::setup::{self, Needs};
+use crate::tally::{Section, row};
+use crate::workspace;
+
+/// Features that change what is compiled.
+const FEATURES: [&str; 2] = ["defmt", "log"];
+const DENY: [&str; 3] = ["--", "-D", "warnings"];
+
+/// Runs every check.
+pub fn run() -> Result<Vec<Section>> {
+    let boards = board::load_all(&workspace::root())?;
+    let all: Vec<&Board> = boards.iter().collect();
+    let ready = setup::ensure(
+        &all,
+        Needs {
+            images: true,
+            emulators: false,
+            lints: true,
+        },
+    )?;
+    let seen = Seen::look();
+    let active = seen
+        .active()
+        .ok_or_else(|| Refused("no active Rust tool chain that is new enough".into()))?;
+    let packages = packages(active)?;
+    let mut checks = Checks::default();
+    let host = ready.lints()?;
+    checks.add("rustfmt", host.host_cargo("fmt").args(["--all", "--check"]))?;
+    let mut clippy = host.host_cargo("clippy");
+    clippy
+        .args(["--locked", "--all-targets"])
+        .args(metadata::host_packages(&boards))
+        .arg("--target-dir")
+        .arg(workspace::target("lint"))
+        .args(DENY);
+    checks.add("clippy host", &mut clippy)?;
+    for (target, boards) in by_target(&all) {
+        let toolchain = ready.toolchain(&target)?;
+        for package in packages
+            .iter()
+            .filter(|p| p.is_below("crates") && p.is_published())
+        {
+            for features in feature_sets(package) {
+                let name = format!("clippy {} [{features}] {target}", package.name);
+                checks.add(
+                    &name,
+                    &mut library(toolchain, &target, &package.name, &features),
+                )?;
+            }
+        }
+        let mut clippy = bare(toolchain, &target);
+        for package in packages.iter().filter(|p| is_board_of(p, &boards)) {
+            clippy.args(["--package", &package.name]);
+        }
+        checks.add(&format!("clippy boards {target}"), clippy.args(DENY))?;
+    }
+    checks.add("package", &mut package(active, &packages))?;
+    Ok(vec![Section {
+        name: "lint".into(),
+        time: checks.time,
+        rows: checks.rows,
+    }])
+}
+
+/// One `cargo package` call for all published crates, each built from its package.
+fn package(toolchain: &Toolchain, packages: &[Package]) -> Command {
+    let mut command = toolchain.host_cargo("package");
+    command
+        .args(["--locked", "--allow-dirty", "--target-dir"])
+        .arg(workspace::target("lint"));
+    for package in packages.iter().filter(|p| p.is_published()) {
+        command.args(["--package", &package.name]);
+    }
+    command
+}
+
+fn library(toolchain: &Toolchain, target: &str, package: &str, features: &str) -> Command {
+    let mut command = bare(toolchain, target);
+    command
+        .args([
+            "--package",
+            package,
+            "--no-default-features",
+            "--features",
+            features,
+        ])
+        .args(DENY);
+    command
+}
+
+fn bare(toolchain: &Toolchain, target: &str) -> Command {
+    let mut command = toolchain.cargo("clippy", target);
+    command
+        .args(["--locked", "--release", "--target-dir"])
+        .arg(workspace::target("bare"));
+    command
+}
+
+/// The image's package, or what the boards share.
+fn is_board_of(package: &Package, boards: &[&Board]) -> bool {
+    let own = boards.iter().any(|b| b.image.package == package.name);
+    own || (package.is_below("boards") && !package.folder().join("board.toml").exists())
+}
+
+/// Boards by their target.
+pub fn by_target<'a>(boards: &[&'a Board]) -> Vec<(String, Vec<&'a Board>)> {
+    let mut all: Vec<(String, Vec<&Board>)> = Vec::new();
+    for board in boards {
+        match all.iter_mut().find(|(t, _)| *t == board.image.target) {
+            Some((_, list)) => list.push(board),
+            None => all.push((board.image.target.clone(), vec![board])),
+        }
+    }
+    all
+}
+
+/// Every set of the logging features that the package has, as cargo takes it.
+fn feature_sets(package: &Package) -> Vec<String> {
+    let has: Vec<_> = FEATURES
+        .into_iter()
+        .filter(|f| package.features.contains_key(*f))
+        .collect();
+    (0..1_u32 << has.len())
+        .map(|set| {
+            let chosen = has.iter().enumerate().filter(|(i, _)| set & (1 << i) != 0);
+            chosen.map(|(_, f)| *f).collect::<Vec<_>>().join(",")
+        })
+        .collect()
+}
+
+/// Checks that are commands: they pass if they end with status 0.
+#[derive(Default)]
+pub struct Checks {
+    /// Time in all.
+    pub time: Duration,
+    /// One row for each.
+    pub rows: Vec<crate::boot::report::TestRow>,
+}
+
+impl Checks {
+    /// Runs one; its output goes to the terminal.
+    pub fn add(&mut self, name: &str, command: &mut Command) -> Result<()> {
+        eprintln!("check {name}");
+        let started = Instant::now();
+        let status = command
+            .stdin(Stdio::null())
+            .status()
+            .context("cannot start cargo")?;
+        let time = started.elapsed();
+        self.time += time;
+        self.rows.push(row(
+            name,
+            crate::process::trouble(status),
+            time.as_millis() as u64,
+        ));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(features: &str) -> Package {
+        let text = format!(
+            r#"{{"name":"p","manifest_path":"/w/p/Cargo.toml","features":{features},"publish":null,"targets":[]}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn every_set_of_the_features_that_are_there_is_checked() {
+        assert_eq!(feature_sets(&package("{}")), [""]);
+        assert_eq!(
+            feature_sets(&package(r#"{"log":[],"other":[]}"#)),
+            ["", "log"]
+        );
+        assert_eq!(
+            feature_sets(&package(r#"{"log":[],"defmt":[]}"#)),
+            ["", "defmt", "log", "defmt,log"]
+        );
+    }
+
+    #[test]
+    fn a_check_passes_by_its_status_alone() {
+        let mut checks = Checks::default();
+        checks.add("good", &mut Command::new("true")).unwrap();
+        checks.add("bad", &mut Command::new("false")).unwrap();
+        assert_eq!(checks.rows[0].text, "");
+        assert_eq!(checks.rows[1].text, "status 1");
+    }
+}
