@@ -6,9 +6,9 @@ use irq_gicv3::gic::Active;
 use irq_gicv3::{Config, Description, Gic, IntId, Mpidr, ProbeError};
 use irq_hal::percpu::OnCpu;
 use irq_hal::{CpuIndex, Error};
+use irq_sim::SimPlatform;
 use irq_sim::gic::{GicBuilder, GicBus, GicModel, IccBus};
 use irq_sim::log::{Trace, Unit};
-use irq_sim::SimPlatform;
 
 /// The driver on the model.
 pub type SimGic = Gic<SimPlatform, GicBus, IccBus>;
@@ -25,13 +25,17 @@ pub struct Machine {
 
 /// The description of `model`, as correct firmware gives it.
 pub fn describe<'a>(model: &GicModel, cpus: &'a [Mpidr]) -> Description<'a, GicBus> {
-    let regions = (0..model.regions()).map(|region| model.gicr(region)).collect();
+    let regions = (0..model.regions())
+        .map(|region| model.gicr(region))
+        .collect();
     Description::new(model.gicd(), regions).with_cpus(cpus)
 }
 
 /// The CPUs of `model`, as their `MPIDR_EL1` reads.
 pub fn mpidrs(model: &GicModel) -> Vec<Mpidr> {
-    (0..model.sim().cpus()).map(|cpu| Mpidr::new(model.mpidr(cpu))).collect()
+    (0..model.sim().cpus())
+        .map(|cpu| Mpidr::new(model.mpidr(cpu)))
+        .collect()
 }
 
 /// Probes `model` with `config`.
@@ -40,7 +44,12 @@ pub fn mpidrs(model: &GicModel) -> Vec<Mpidr> {
 /// Those of the driver.
 pub fn probe(model: &GicModel, config: Config<'_>) -> Result<SimGic, ProbeError> {
     let cpus = mpidrs(model);
-    Gic::probe(model.sim().clone(), describe(model, &cpus), model.sysregs(), config)
+    Gic::probe(
+        model.sim().clone(),
+        describe(model, &cpus),
+        model.sysregs(),
+        config,
+    )
 }
 
 impl Machine {
@@ -58,7 +67,9 @@ impl Machine {
         let gic = probe(&model, config).unwrap_or_else(|error| panic!("probe: {error}"));
         let machine = Self { sim, model, gic };
         for cpu in 0..cpus {
-            machine.online(cpu).unwrap_or_else(|error| panic!("cpu{cpu}: {error}"));
+            machine
+                .online(cpu)
+                .unwrap_or_else(|error| panic!("cpu{cpu}: {error}"));
         }
         machine
     }

@@ -4,9 +4,7 @@
 use irq_core::{Irq, Lines, Trigger};
 use irq_gicv3::cpu_interface::CpuSetup;
 use irq_gicv3::gic::Counts;
-use irq_gicv3::{
-    Config, CpuInterface, EoiMode, Gic, IntId, Mpidr, Priority, ProbeError, Sgi,
-};
+use irq_gicv3::{Config, CpuInterface, EoiMode, Gic, IntId, Mpidr, Priority, ProbeError, Sgi};
 use irq_hal::{CpuIndex, Error};
 use irq_sim::gic::{Affinity, Are, Delay, Group, Region, Security};
 use irq_sim::log::Unit;
@@ -17,7 +15,10 @@ use irq_tests::gicv3::{Machine, describe, mpidrs, probe};
 fn works(machine: &Machine) {
     let timer = IntId::ppi(11).unwrap();
     let low = Priority::DEFAULT;
-    machine.gic.configure_private(timer, Trigger::Level, low).unwrap();
+    machine
+        .gic
+        .configure_private(timer, Trigger::Level, low)
+        .unwrap();
     machine.gic.unmask_private(timer).unwrap();
     machine.gic.unmask_private(IntId::sgi(1).unwrap()).unwrap();
     let spi = machine.irq(40);
@@ -31,7 +32,10 @@ fn works(machine: &Machine) {
         line.deassert();
         machine.end(cpu, active);
 
-        machine.gic.set_route(spi, Mpidr::new(machine.model.mpidr(cpu))).unwrap();
+        machine
+            .gic
+            .set_route(spi, Mpidr::new(machine.model.mpidr(cpu)))
+            .unwrap();
         let line = machine.model.line(40);
         line.assert();
         let (irq, active) = machine.ack(cpu).unwrap();
@@ -39,12 +43,19 @@ fn works(machine: &Machine) {
         line.deassert();
         machine.end(cpu, active);
 
-        machine.gic.send_sgi(Sgi::new(1).unwrap(), CpuIndex::new(cpu)).unwrap();
+        machine
+            .gic
+            .send_sgi(Sgi::new(1).unwrap(), CpuIndex::new(cpu))
+            .unwrap();
         assert_eq!(machine.take(cpu), Some(1));
         assert_eq!(machine.take(cpu), None);
         assert_eq!(
             machine.gic.counts(CpuIndex::new(cpu)),
-            Ok(Counts { spurious: 1, special: 0, unknown: 0 })
+            Ok(Counts {
+                spurious: 1,
+                special: 0,
+                unknown: 0
+            })
         );
     }
     assert!(machine.model.strays().is_empty());
@@ -55,7 +66,10 @@ fn plain() -> Config<'static> {
 }
 
 fn split() -> Config<'static> {
-    Config { eoi_mode: EoiMode::Split, ..Config::default() }
+    Config {
+        eoi_mode: EoiMode::Split,
+        ..Config::default()
+    }
 }
 
 #[test]
@@ -69,14 +83,28 @@ fn what_earlier_software_left_is_cleared_away() {
     let machine = Machine::with(2, |builder| builder.left_over(true).spis(988), plain());
     for intid in 32..1020 {
         let source = machine.model.source(intid);
-        assert!(!source.enabled && !source.active && !source.edge, "{intid}: {source:?}");
-        assert_eq!((source.group, source.priority), (Group::One, 0xc0), "{intid}");
+        assert!(
+            !source.enabled && !source.active && !source.edge,
+            "{intid}: {source:?}"
+        );
+        assert_eq!(
+            (source.group, source.priority),
+            (Group::One, 0xc0),
+            "{intid}"
+        );
         assert_eq!(source.route, 0, "{intid}");
     }
-    for (cpu, intid) in [0, 1].into_iter().flat_map(|cpu| (0..32).map(move |id| (cpu, id))) {
+    for (cpu, intid) in [0, 1]
+        .into_iter()
+        .flat_map(|cpu| (0..32).map(move |id| (cpu, id)))
+    {
         let source = machine.model.private_source(cpu, intid);
         assert!(!source.enabled && !source.active, "{intid}: {source:?}");
-        assert_eq!((source.group, source.priority), (Group::One, 0xc0), "{intid}");
+        assert_eq!(
+            (source.group, source.priority),
+            (Group::One, 0xc0),
+            "{intid}"
+        );
     }
 }
 
@@ -87,7 +115,13 @@ fn affinity_routing_is_set_where_it_is_off_and_kept_where_it_is_on() {
             let busy = Delay::Polls(2);
             works(&Machine::with(
                 2,
-                |builder| builder.are(are).security(security).left_over(true).gicd_rwp(busy),
+                |builder| {
+                    builder
+                        .are(are)
+                        .security(security)
+                        .left_over(true)
+                        .gicd_rwp(busy)
+                },
                 plain(),
             ));
         }
@@ -97,14 +131,20 @@ fn affinity_routing_is_set_where_it_is_off_and_kept_where_it_is_on() {
 #[test]
 fn a_non_secure_kernel_works_under_either_routing_of_fiqs() {
     for fiq in [false, true] {
-        let machine =
-            Machine::with(2, |builder| builder.security(Security::Two { fiq }), plain());
+        let machine = Machine::with(
+            2,
+            |builder| builder.security(Security::Two { fiq }),
+            plain(),
+        );
         works(&machine);
         // As the hardware compares them, interrupts are more urgent than the mask, and both
         // lie in the non-secure half.
         let (mask, _) = machine.model.priorities(0);
         let priority = machine.model.source(40).priority;
-        assert!(0x80 <= priority && priority < mask, "{priority:#x} {mask:#x}");
+        assert!(
+            0x80 <= priority && priority < mask,
+            "{priority:#x} {mask:#x}"
+        );
         // What the kernel sees of a running interrupt is what it asked for.
         assert_eq!(machine.model.private_source(1, 27).priority, priority);
     }
@@ -112,8 +152,11 @@ fn a_non_secure_kernel_works_under_either_routing_of_fiqs() {
 
 #[test]
 fn the_running_priority_reads_as_it_was_configured_in_every_view() {
-    let securities =
-        [Security::One, Security::Two { fiq: false }, Security::Two { fiq: true }];
+    let securities = [
+        Security::One,
+        Security::Two { fiq: false },
+        Security::Two { fiq: true },
+    ];
     for security in securities {
         let machine = Machine::with(1, |builder| builder.security(security), plain());
         let irq = machine.irq(40);
@@ -122,10 +165,7 @@ fn the_running_priority_reads_as_it_was_configured_in_every_view() {
         machine.model.line(40).assert();
         let _ = machine.ack(0).unwrap();
         let rpr = machine.sim.as_cpu(0, |_| {
-            irq_hal::Bus::<u64>::load(
-                &machine.model.sysregs(),
-                irq_gicv3::regs::icc::ICC_RPR_EL1,
-            )
+            irq_hal::Bus::<u64>::load(&machine.model.sysregs(), irq_gicv3::regs::icc::ICC_RPR_EL1)
         });
         assert_eq!(rpr, 0xa0, "{security:?}");
     }
@@ -135,29 +175,57 @@ fn the_running_priority_reads_as_it_was_configured_in_every_view() {
 fn a_priority_of_the_secure_side_is_refused_where_the_view_shows_it() {
     let security = Security::Two { fiq: false };
     let machine = Machine::with(1, |builder| builder.security(security), plain());
-    let error = Error::Invalid { what: "priority", value: 0x40 };
-    assert_eq!(machine.gic.set_priority(machine.irq(40), Priority::new(0x40)), Err(error));
-    let config = Config { priority: Priority::new(0x40), ..plain() };
+    let error = Error::Invalid {
+        what: "priority",
+        value: 0x40,
+    };
+    assert_eq!(
+        machine
+            .gic
+            .set_priority(machine.irq(40), Priority::new(0x40)),
+        Err(error)
+    );
+    let config = Config {
+        priority: Priority::new(0x40),
+        ..plain()
+    };
     let sim = SimPlatform::new(1);
     let model = GicModel::builder(&sim).security(security).build();
-    assert_eq!(probe(&model, config).err(), Some(ProbeError::Hardware(error)));
+    assert_eq!(
+        probe(&model, config).err(),
+        Some(ProbeError::Hardware(error))
+    );
 }
 
 #[test]
 fn a_priority_that_the_mask_would_block_is_refused_before_anything_is_touched() {
     let sim = SimPlatform::new(1);
     let model = GicModel::builder(&sim).build();
-    let config = Config { priority: Priority::UNMASKED, ..plain() };
-    assert_eq!(probe(&model, config).err(), Some(ProbeError::Priority { priority: 0xe0 }));
+    let config = Config {
+        priority: Priority::UNMASKED,
+        ..plain()
+    };
+    assert_eq!(
+        probe(&model, config).err(),
+        Some(ProbeError::Priority { priority: 0xe0 })
+    );
     assert_eq!(sim.log().all().accesses(), 0);
 }
 
 #[test]
 fn priorities_work_with_any_number_of_bits() {
     for bits in 4..=8 {
-        works(&Machine::with(1, |builder| builder.priority_bits(bits).left_over(true), plain()));
+        works(&Machine::with(
+            1,
+            |builder| builder.priority_bits(bits).left_over(true),
+            plain(),
+        ));
         let security = Security::Two { fiq: true };
-        works(&Machine::with(1, |builder| builder.priority_bits(bits).security(security), plain()));
+        works(&Machine::with(
+            1,
+            |builder| builder.priority_bits(bits).security(security),
+            plain(),
+        ));
     }
 }
 
@@ -177,9 +245,11 @@ fn redistributors_are_found_by_affinity_over_several_regions_in_any_order() {
     works(&Machine::with(
         5,
         |builder| {
-            builder
-                .affinities([a, b, c, d, e])
-                .regions([Region::new().rds([d, a]), Region::new().rds([e]), Region::new().rds([c, b])])
+            builder.affinities([a, b, c, d, e]).regions([
+                Region::new().rds([d, a]),
+                Region::new().rds([e]),
+                Region::new().rds([c, b]),
+            ])
         },
         plain(),
     ));
@@ -216,7 +286,11 @@ fn a_region_without_a_last_redistributor_ends_with_its_window() {
     let all = affinities();
     works(&Machine::with(
         5,
-        |builder| builder.affinities(all).regions([Region::new().rds(all).no_rd_is_last()]),
+        |builder| {
+            builder
+                .affinities(all)
+                .regions([Region::new().rds(all).no_rd_is_last()])
+        },
         plain(),
     ));
 }
@@ -226,7 +300,10 @@ fn the_firmwares_stride_overrides_the_frames() {
     let sim = SimPlatform::new(3);
     let [a, b, c, ..] = affinities();
     let region = Region::new().rd(a).vlpi_rd(b).rd(c).stride(0x8_0000);
-    let model = GicModel::builder(&sim).affinities([a, b, c]).regions([region]).build();
+    let model = GicModel::builder(&sim)
+        .affinities([a, b, c])
+        .regions([region])
+        .build();
     let cpus = mpidrs(&model);
     let mut description = describe(&model, &cpus);
     description.stride = Some(0x8_0000);
@@ -243,7 +320,12 @@ fn redistributors_that_are_powered_off_are_powered_on_first() {
     works(&Machine::with(2, |builder| builder.gic700(), plain()));
     works(&Machine::with(
         2,
-        |builder| builder.gic600().power(Delay::Polls(7), Delay::Polls(9)).wake(Delay::Polls(5)),
+        |builder| {
+            builder
+                .gic600()
+                .power(Delay::Polls(7), Delay::Polls(9))
+                .wake(Delay::Polls(5))
+        },
         plain(),
     ));
 }
@@ -263,9 +345,14 @@ fn a_cpu_at_el2_gives_system_registers_to_both_levels() {
     sim.as_cpu(0, |_| {
         let interface = CpuInterface::new(model.sysregs());
         interface.enable_el2().unwrap();
-        let setup =
-            CpuSetup { priority_mask: Priority::UNMASKED, eoi_mode: EoiMode::Combined };
-        let (on, features) = interface.enable(&setup).map_err(|(_, error)| error).unwrap();
+        let setup = CpuSetup {
+            priority_mask: Priority::UNMASKED,
+            eoi_mode: EoiMode::Combined,
+        };
+        let (on, features) = interface
+            .enable(&setup)
+            .map_err(|(_, error)| error)
+            .unwrap();
         assert_eq!(features.priority_bits, 5);
         assert_eq!(on.peek().1, Priority::new(0xff));
     });
@@ -276,10 +363,19 @@ fn extended_ranges_have_numbers_behind_the_others() {
     let machine = Machine::with(
         2,
         |builder| builder.spis(64).espis(1024).eppis(64),
-        Config { base: Irq::new(1000), ..plain() },
+        Config {
+            base: Irq::new(1000),
+            ..plain()
+        },
     );
     assert_eq!(machine.gic.irqs().count(), 32 + 64 + 64 + 1024);
-    for (intid, irq) in [(0, 1000), (32, 1032), (1056, 1096), (4096, 1160), (5119, 2183)] {
+    for (intid, irq) in [
+        (0, 1000),
+        (32, 1032),
+        (1056, 1096),
+        (4096, 1160),
+        (5119, 2183),
+    ] {
         assert_eq!(machine.irq(intid), Irq::new(irq));
     }
     works(&machine);
@@ -296,16 +392,30 @@ fn blocks_work_alone_with_hardware_numbers() {
     let quirks = Quirks::default();
     let cpu = Mpidr::new(model.mpidr(1));
     let mut distributor = Distributor::new(model.gicd(), &quirks).unwrap();
-    let setup = Setup { priority: Priority::DEFAULT, group0: true, route: cpu.route() };
+    let setup = Setup {
+        priority: Priority::DEFAULT,
+        group0: true,
+        route: cpu.route(),
+    };
     distributor.init(&sim, &setup).unwrap();
     let map = RedistributorMap::discover(vec![model.gicr(0)], None, &quirks).unwrap();
     let spi = IntId::spi(3).unwrap();
     sim.as_cpu(1, |_| {
-        let rd = map.find(cpu).unwrap().wake(&sim).map_err(|(_, error)| error).unwrap();
+        let rd = map
+            .find(cpu)
+            .unwrap()
+            .wake(&sim)
+            .map_err(|(_, error)| error)
+            .unwrap();
         rd.reset(&sim, true, 0xc0).unwrap();
-        let setup = CpuSetup { priority_mask: Priority::UNMASKED, eoi_mode: EoiMode::Split };
-        let (interface, _) =
-            CpuInterface::new(model.icc(1)).enable(&setup).map_err(|(_, error)| error).unwrap();
+        let setup = CpuSetup {
+            priority_mask: Priority::UNMASKED,
+            eoi_mode: EoiMode::Split,
+        };
+        let (interface, _) = CpuInterface::new(model.icc(1))
+            .enable(&setup)
+            .map_err(|(_, error)| error)
+            .unwrap();
         distributor.unmask(&sim, spi).unwrap();
         distributor.set_pending(spi).unwrap();
         let irq_gicv3::cpu_interface::Acknowledge::Interrupt(active) = interface.acknowledge()

@@ -22,7 +22,10 @@ fn system(trace: &Trace) -> Vec<(usize, bool)> {
 }
 
 fn split() -> Config<'static> {
-    Config { eoi_mode: EoiMode::Split, ..Config::default() }
+    Config {
+        eoi_mode: EoiMode::Split,
+        ..Config::default()
+    }
 }
 
 /// One interrupt through acknowledge and end, on a machine where `fire` makes it pending.
@@ -38,16 +41,25 @@ fn cost_of_one(config: Config<'static>, intid: u32, fire: impl Fn(&Machine)) -> 
 }
 
 const ACK_END: [(usize, bool); 2] = [(ICC_IAR1_EL1, false), (ICC_EOIR1_EL1, true)];
-const ACK_END_DIR: [(usize, bool); 3] =
-    [(ICC_IAR1_EL1, false), (ICC_EOIR1_EL1, true), (ICC_DIR_EL1, true)];
+const ACK_END_DIR: [(usize, bool); 3] = [
+    (ICC_IAR1_EL1, false),
+    (ICC_EOIR1_EL1, true),
+    (ICC_DIR_EL1, true),
+];
 
 fn send_to_self(machine: &Machine) {
-    machine.gic.send_sgi(Sgi::new(3).unwrap(), CpuIndex::new(0)).unwrap();
+    machine
+        .gic
+        .send_sgi(Sgi::new(3).unwrap(), CpuIndex::new(0))
+        .unwrap();
 }
 
 #[test]
 fn an_sgi_costs_one_iar_and_one_eoir_to_receive_and_no_mmio() {
-    assert_eq!(system(&cost_of_one(Config::default(), 3, send_to_self)), ACK_END);
+    assert_eq!(
+        system(&cost_of_one(Config::default(), 3, send_to_self)),
+        ACK_END
+    );
     assert_eq!(system(&cost_of_one(split(), 3, send_to_self)), ACK_END_DIR);
 }
 
@@ -75,14 +87,31 @@ fn an_sgi_costs_one_register_write_to_send_between_publish_and_isb() {
     let machine = Machine::new(2);
     let locks = machine.sim.irq_saves(0);
     let trace = machine.trace(|| {
-        machine.gic.send_sgi(Sgi::new(1).unwrap(), CpuIndex::new(1)).unwrap();
+        machine
+            .gic
+            .send_sgi(Sgi::new(1).unwrap(), CpuIndex::new(1))
+            .unwrap();
     });
     assert_eq!(machine.sim.irq_saves(0), locks, "a lock was taken");
     let cpu = CpuIndex::new(0);
-    let [publish, send, isb] = trace.events() else { panic!("{trace}") };
-    assert_eq!(*publish, Event::Barrier { cpu, fence: Fence::Publish });
+    let [publish, send, isb] = trace.events() else {
+        panic!("{trace}")
+    };
+    assert_eq!(
+        *publish,
+        Event::Barrier {
+            cpu,
+            fence: Fence::Publish
+        }
+    );
     assert!(matches!(send, Event::Store(access) if access.offset == ICC_SGI1R_EL1));
-    assert_eq!(*isb, Event::Barrier { cpu, fence: Fence::Synchronize });
+    assert_eq!(
+        *isb,
+        Event::Barrier {
+            cpu,
+            fence: Fence::Synchronize
+        }
+    );
 }
 
 #[test]
@@ -102,7 +131,10 @@ fn an_sgi_to_many_costs_one_register_write_per_cluster_and_no_lock() {
         .collect();
     let locks = machine.sim.irq_saves(0);
     let trace = machine.trace(|| {
-        machine.gic.send_sgi_many(Sgi::new(1).unwrap(), &mut targets).unwrap();
+        machine
+            .gic
+            .send_sgi_many(Sgi::new(1).unwrap(), &mut targets)
+            .unwrap();
     });
     assert_eq!((trace.accesses(), trace.stores(icc(0))), (3, 3), "{trace}");
     assert_eq!(trace.barriers(Fence::Publish), 1);
@@ -116,7 +148,11 @@ fn masking_an_spi_costs_one_store_and_the_loads_until_rwp_is_zero() {
     for polls in [0, 3] {
         let machine = Machine::with(
             1,
-            |builder| builder.espis(32).gicd_rwp(irq_sim::gic::Delay::Polls(polls)),
+            |builder| {
+                builder
+                    .espis(32)
+                    .gicd_rwp(irq_sim::gic::Delay::Polls(polls))
+            },
             Config::default(),
         );
         for intid in [32, 255, 4096] {
@@ -124,7 +160,10 @@ fn masking_an_spi_costs_one_store_and_the_loads_until_rwp_is_zero() {
             machine.gic.unmask(irq).unwrap();
             let trace = machine.trace(|| machine.gic.mask(irq).unwrap());
             let loads = 1 + polls as usize;
-            assert_eq!((trace.stores(Unit::Gicd), trace.loads(Unit::Gicd)), (1, loads));
+            assert_eq!(
+                (trace.stores(Unit::Gicd), trace.loads(Unit::Gicd)),
+                (1, loads)
+            );
             assert_eq!(trace.accesses(), 1 + loads, "{trace}");
         }
     }
@@ -135,7 +174,11 @@ fn masking_a_ppi_costs_one_store_and_the_loads_until_rwp_is_zero() {
     for polls in [0, 3] {
         let machine = Machine::with(
             2,
-            |builder| builder.eppis(32).gicr_rwp(irq_sim::gic::Delay::Polls(polls)),
+            |builder| {
+                builder
+                    .eppis(32)
+                    .gicr_rwp(irq_sim::gic::Delay::Polls(polls))
+            },
             Config::default(),
         );
         for intid in [5, 27, 1056] {

@@ -15,7 +15,10 @@ use irq_sim::gic::GicModel;
 use irq_tests::gicv3::{Machine, icc};
 
 fn machine(eoi_mode: EoiMode) -> Machine {
-    let config = Config { eoi_mode, ..Config::default() };
+    let config = Config {
+        eoi_mode,
+        ..Config::default()
+    };
     let machine = Machine::with(2, |builder| builder, config);
     for intid in [40, 41] {
         machine.gic.unmask(machine.irq(intid)).unwrap();
@@ -33,7 +36,14 @@ fn spurious_and_special_numbers_are_counted_and_never_ended() {
             assert_eq!(trace.stores(icc(0)), 0, "{trace}");
         }
         let counts = |cpu| machine.gic.counts(CpuIndex::new(cpu)).unwrap();
-        assert_eq!(counts(0), Counts { spurious: 1, special: 3, unknown: 0 });
+        assert_eq!(
+            counts(0),
+            Counts {
+                spurious: 1,
+                special: 3,
+                unknown: 0
+            }
+        );
         assert_eq!(counts(1), Counts::default());
     }
 }
@@ -51,7 +61,13 @@ impl Bus<u64> for Recorder {
         match offset {
             ICC_IAR1_EL1 => self.hands_out,
             ICC_SRE_EL1 => 7,
-            _ => self.registers.lock().unwrap().get(&offset).copied().unwrap_or(0x400),
+            _ => self
+                .registers
+                .lock()
+                .unwrap()
+                .get(&offset)
+                .copied()
+                .unwrap_or(0x400),
         }
     }
 
@@ -75,10 +91,16 @@ impl Barrier for Recorder {
 fn ends_of(eoi_mode: EoiMode, intid: u64) -> (Vec<(usize, u64)>, Counts) {
     let sim = SimPlatform::new(1);
     let model = GicModel::builder(&sim).build();
-    let recorder =
-        Recorder { hands_out: intid, registers: Mutex::default(), ends: Mutex::default() };
+    let recorder = Recorder {
+        hands_out: intid,
+        registers: Mutex::default(),
+        ends: Mutex::default(),
+    };
     let description = Description::new(model.gicd(), vec![model.gicr(0)]);
-    let config = Config { eoi_mode, ..Config::default() };
+    let config = Config {
+        eoi_mode,
+        ..Config::default()
+    };
     let gic = Gic::probe(sim, description, &recorder, config).unwrap();
     // SAFETY: the test's thread alone stands for this CPU.
     let on = unsafe { OnCpu::new(CpuIndex::new(0)) };
@@ -88,7 +110,11 @@ fn ends_of(eoi_mode: EoiMode, intid: u64) -> (Vec<(usize, u64)>, Counts) {
     (ends, counts)
 }
 
-const UNKNOWN: Counts = Counts { spurious: 0, special: 0, unknown: 1 };
+const UNKNOWN: Counts = Counts {
+    spurious: 0,
+    special: 0,
+    unknown: 1,
+};
 
 #[test]
 fn an_interrupt_without_an_irq_of_ours_is_ended_and_counted() {
@@ -117,14 +143,24 @@ fn an_lpi_that_nobody_configured_is_ended_without_a_deactivation_and_counted() {
 fn bits_above_the_24_of_an_intid_are_not_part_of_it() {
     let (ends, counts) = ends_of(EoiMode::Combined, 1 << 32 | 1 << 24 | 1023);
     assert!(ends.is_empty());
-    assert_eq!(counts, Counts { spurious: 1, special: 0, unknown: 0 });
+    assert_eq!(
+        counts,
+        Counts {
+            spurious: 1,
+            special: 0,
+            unknown: 0
+        }
+    );
 }
 
 #[test]
 fn ends_mirror_acknowledges_when_interrupts_nest() {
     for mode in [EoiMode::Combined, EoiMode::Split] {
         let machine = machine(mode);
-        machine.gic.set_priority(machine.irq(41), Priority::new(0x80)).unwrap();
+        machine
+            .gic
+            .set_priority(machine.irq(41), Priority::new(0x80))
+            .unwrap();
         machine.model.line(40).assert();
         let (outer, first) = machine.ack(0).unwrap();
         machine.model.line(41).assert();
@@ -154,7 +190,10 @@ fn a_deferred_interrupt_lets_others_through_and_is_completed_from_any_cpu() {
     let machine = machine(EoiMode::Split);
     machine.model.line(40).assert();
     let (irq, active) = machine.ack(0).unwrap();
-    machine.sim.as_cpu(0, |_| machine.gic.defer(active)).unwrap();
+    machine
+        .sim
+        .as_cpu(0, |_| machine.gic.defer(active))
+        .unwrap();
     assert!(machine.gic.state(irq).unwrap().active);
     assert_eq!(machine.model.priorities(0).1, None);
     // It is not delivered again while it is active, and others are.
@@ -165,7 +204,10 @@ fn a_deferred_interrupt_lets_others_through_and_is_completed_from_any_cpu() {
     machine.end(0, second);
     assert_eq!(other, machine.irq(41));
     let trace = machine.trace(|| {
-        machine.sim.as_cpu(1, |_| machine.gic.complete(irq)).unwrap();
+        machine
+            .sim
+            .as_cpu(1, |_| machine.gic.complete(irq))
+            .unwrap();
     });
     assert_eq!(trace.stored(icc(1), ICC_DIR_EL1), [40]);
     assert_eq!(trace.accesses(), 1);

@@ -9,7 +9,11 @@ use irq_sim::log::{Event, Unit};
 use irq_tests::gicv3::Machine;
 
 fn machine(cpus: u32) -> Machine {
-    Machine::with(cpus, |builder| builder.espis(64).eppis(64), Config::default())
+    Machine::with(
+        cpus,
+        |builder| builder.espis(64).eppis(64),
+        Config::default(),
+    )
 }
 
 #[test]
@@ -70,15 +74,26 @@ fn a_route_changes_only_while_the_line_is_disabled_and_confirmed() {
                 _ => "state",
             })
             .collect();
-        assert_eq!(order, ["state", "disable", "ctlr", "ctlr", "ctlr", "route", "enable"]);
+        assert_eq!(
+            order,
+            [
+                "state", "disable", "ctlr", "ctlr", "ctlr", "route", "enable"
+            ]
+        );
         machine.model.line(intid).assert();
-        assert_eq!((0..3).map(|cpu| machine.model.signalled(cpu)).collect::<Vec<_>>(), [
-            false, false, true
-        ]);
+        assert_eq!(
+            (0..3)
+                .map(|cpu| machine.model.signalled(cpu))
+                .collect::<Vec<_>>(),
+            [false, false, true]
+        );
         machine.model.line(intid).deassert();
         // One that is masked stays masked.
         machine.gic.mask(irq).unwrap();
-        machine.gic.set_route(irq, Mpidr::new(machine.model.mpidr(1))).unwrap();
+        machine
+            .gic
+            .set_route(irq, Mpidr::new(machine.model.mpidr(1)))
+            .unwrap();
         assert!(machine.gic.state(irq).unwrap().masked);
     }
 }
@@ -101,13 +116,22 @@ fn one_of_n_routing_goes_where_the_hardware_has_it_and_is_refused_elsewhere() {
 fn a_private_interrupt_has_no_route() {
     let machine = machine(1);
     let error = machine.gic.set_route(machine.irq(27), Mpidr::new(0));
-    assert_eq!(error, Err(Error::Invalid { what: "shared INTID", value: 27 }));
+    assert_eq!(
+        error,
+        Err(Error::Invalid {
+            what: "shared INTID",
+            value: 27
+        })
+    );
 }
 
 #[test]
 fn an_extended_spi_is_not_sent_to_a_cpu_that_takes_none() {
-    let machine =
-        Machine::with(2, |builder| builder.espis(32).cpu_ext_range(1, false), Config::default());
+    let machine = Machine::with(
+        2,
+        |builder| builder.espis(32).cpu_ext_range(1, false),
+        Config::default(),
+    );
     let to = |cpu| Mpidr::new(machine.model.mpidr(cpu));
     let error = machine.gic.set_route(machine.irq(4096), to(1));
     assert!(matches!(error, Err(Error::Unsupported { .. })), "{error:?}");
@@ -117,8 +141,11 @@ fn an_extended_spi_is_not_sent_to_a_cpu_that_takes_none() {
 
 #[test]
 fn an_extended_ppi_is_not_enabled_on_a_cpu_that_takes_none() {
-    let machine =
-        Machine::with(2, |builder| builder.eppis(32).cpu_ext_range(1, false), Config::default());
+    let machine = Machine::with(
+        2,
+        |builder| builder.eppis(32).cpu_ext_range(1, false),
+        Config::default(),
+    );
     let irq = machine.irq(1060);
     machine.sim.as_cpu(0, |_| machine.gic.unmask(irq)).unwrap();
     let error = machine.sim.as_cpu(1, |_| machine.gic.unmask(irq));
@@ -133,12 +160,20 @@ fn a_retriggered_line_is_pending_until_it_is_taken() {
         machine.gic.set_trigger(irq, Trigger::Edge).unwrap();
         let trace = machine.trace(|| machine.gic.retrigger(irq).unwrap());
         assert_eq!((trace.accesses(), trace.mmio()), (1, 1));
-        let pending = LineState { masked: true, pending: true, active: false };
+        let pending = LineState {
+            masked: true,
+            pending: true,
+            active: false,
+        };
         assert_eq!(machine.gic.state(irq), Ok(pending));
         machine.gic.unmask(irq).unwrap();
         let (taken, active) = machine.ack(0).unwrap();
         assert_eq!(taken, irq);
-        let in_hand = LineState { masked: false, pending: false, active: true };
+        let in_hand = LineState {
+            masked: false,
+            pending: false,
+            active: true,
+        };
         assert_eq!(machine.gic.state(irq), Ok(in_hand));
         machine.end(0, active);
         assert_eq!(machine.gic.state(irq), Ok(LineState::default()));
@@ -187,7 +222,10 @@ fn priorities_order_lines() {
     let machine = machine(1);
     for (intid, priority) in [(40, 0xb0), (4100, 0xa0), (33, 0xc0)] {
         let irq = machine.irq(intid);
-        machine.gic.set_priority(irq, Priority::new(priority)).unwrap();
+        machine
+            .gic
+            .set_priority(irq, Priority::new(priority))
+            .unwrap();
         machine.gic.unmask(irq).unwrap();
         machine.model.line(intid).assert();
     }
@@ -203,26 +241,35 @@ fn a_snapshot_prints_what_is_not_idle_without_a_lock() {
     let machine = machine(2);
     let irq = machine.irq(40);
     machine.gic.unmask(irq).unwrap();
-    machine.gic.set_route(irq, Mpidr::new(machine.model.mpidr(1))).unwrap();
+    machine
+        .gic
+        .set_route(irq, Mpidr::new(machine.model.mpidr(1)))
+        .unwrap();
     machine.model.line(4100).assert();
     machine.ack(1);
     let locks = machine.sim.irq_saves(0);
     let text = machine.gic.snapshot().to_string();
     assert_eq!(machine.sim.irq_saves(0), locks);
     let lines: Vec<_> = text.lines().collect();
-    assert_eq!(lines, [
-        "GICv3 CTLR 0x52 TYPER 0x9780107 IIDR 0x43b quirks 0x0",
-        "cpu0 affinity 0.0.0.0 spurious 0 special 0 unknown 0",
-        "cpu1 affinity 0.0.0.1 spurious 1 special 0 unknown 0",
-        "irq40 SPI8 (INTID 40) to 0.0.0.1",
-        "irq324 eSPI4 (INTID 4100) masked pending to 0.0.0.0",
-    ]);
+    assert_eq!(
+        lines,
+        [
+            "GICv3 CTLR 0x52 TYPER 0x9780107 IIDR 0x43b quirks 0x0",
+            "cpu0 affinity 0.0.0.0 spurious 0 special 0 unknown 0",
+            "cpu1 affinity 0.0.0.1 spurious 1 special 0 unknown 0",
+            "irq40 SPI8 (INTID 40) to 0.0.0.1",
+            "irq324 eSPI4 (INTID 4100) masked pending to 0.0.0.0",
+        ]
+    );
 }
 
 #[test]
 fn a_snapshot_can_be_printed_under_the_distributors_lock() {
     let machine = machine(1);
-    let text = machine.gic.distributor().with(&machine.sim, |_| machine.gic.snapshot().to_string());
+    let text = machine
+        .gic
+        .distributor()
+        .with(&machine.sim, |_| machine.gic.snapshot().to_string());
     assert!(text.starts_with("GICv3"));
 }
 
@@ -231,5 +278,8 @@ fn a_line_of_an_offline_cpu_is_an_error() {
     let machine = machine(1);
     machine.offline(0).unwrap();
     let cpu = CpuIndex::new(0);
-    assert_eq!(machine.gic.mask(machine.irq(27)), Err(Error::CpuOffline { cpu }));
+    assert_eq!(
+        machine.gic.mask(machine.irq(27)),
+        Err(Error::CpuOffline { cpu })
+    );
 }

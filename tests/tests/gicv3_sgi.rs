@@ -16,7 +16,10 @@ fn machine(affinities: &[Affinity], change: impl FnOnce(GicBuilder) -> GicBuilde
         Config::default(),
     );
     for sgi in 0..16 {
-        machine.gic.unmask_private(IntId::sgi(sgi).unwrap()).unwrap();
+        machine
+            .gic
+            .unmask_private(IntId::sgi(sgi).unwrap())
+            .unwrap();
     }
     machine
 }
@@ -54,17 +57,25 @@ fn an_sgi_reaches_the_cpu_it_names_and_no_other() {
 
 #[test]
 fn an_sgi_to_all_others_spares_the_sender() {
-    let all: Vec<_> = (0..20).map(|cpu| Affinity::new(0, 0, cpu / 4, cpu % 4)).collect();
+    let all: Vec<_> = (0..20)
+        .map(|cpu| Affinity::new(0, 0, cpu / 4, cpu % 4))
+        .collect();
     let machine = machine(&all, |builder| builder);
-    machine.sim.as_cpu(7, |_| machine.gic.send_sgi_others(sgi(1)));
-    let got: Vec<_> = (0..20).filter(|&cpu| machine.model.signalled(cpu)).collect();
+    machine
+        .sim
+        .as_cpu(7, |_| machine.gic.send_sgi_others(sgi(1)));
+    let got: Vec<_> = (0..20)
+        .filter(|&cpu| machine.model.signalled(cpu))
+        .collect();
     let expect: Vec<_> = (0..20).filter(|&cpu| cpu != 7).collect();
     assert_eq!(got, expect);
 }
 
 #[test]
 fn cpus_with_aff0_above_15_are_reached_by_the_range_selector() {
-    let all: Vec<_> = [0, 15, 16, 40, 255].map(|aff0| Affinity::new(0, 1, 2, aff0)).into();
+    let all: Vec<_> = [0, 15, 16, 40, 255]
+        .map(|aff0| Affinity::new(0, 1, 2, aff0))
+        .into();
     let machine = machine(&all, |builder| builder.rss(true));
     for to in 0..5 {
         machine.gic.send_sgi(sgi(2), CpuIndex::new(to)).unwrap();
@@ -73,8 +84,9 @@ fn cpus_with_aff0_above_15_are_reached_by_the_range_selector() {
         assert_eq!(machine.take(to), Some(2));
     }
     // Ranges are clusters of their own.
-    let mut targets: Vec<SgiTarget> =
-        (0..5).map(|cpu| machine.gic.sgi_target(CpuIndex::new(cpu)).unwrap()).collect();
+    let mut targets: Vec<SgiTarget> = (0..5)
+        .map(|cpu| machine.gic.sgi_target(CpuIndex::new(cpu)).unwrap())
+        .collect();
     let trace = machine.trace(|| machine.gic.send_sgi_many(sgi(3), &mut targets).unwrap());
     assert_eq!(trace.stores(icc(0)), 4);
     assert!((0..5).all(|cpu| machine.take(cpu) == Some(3)));
@@ -94,11 +106,18 @@ fn the_range_selector_is_refused_unless_distributor_and_interfaces_have_it() {
         let machine = machine(&all, change);
         let trace = machine.trace(|| {
             let error = machine.gic.send_sgi(sgi(1), CpuIndex::new(2));
-            assert_eq!(error.map_err(|error| error.kind()), Err(ErrorKind::Unsupported));
-            let mut targets: Vec<_> =
-                (0..3).map(|cpu| machine.gic.sgi_target(CpuIndex::new(cpu)).unwrap()).collect();
+            assert_eq!(
+                error.map_err(|error| error.kind()),
+                Err(ErrorKind::Unsupported)
+            );
+            let mut targets: Vec<_> = (0..3)
+                .map(|cpu| machine.gic.sgi_target(CpuIndex::new(cpu)).unwrap())
+                .collect();
             let error = machine.gic.send_sgi_many(sgi(1), &mut targets);
-            assert_eq!(error.map_err(|error| error.kind()), Err(ErrorKind::Unsupported));
+            assert_eq!(
+                error.map_err(|error| error.kind()),
+                Err(ErrorKind::Unsupported)
+            );
         });
         assert_eq!(trace.accesses(), 0, "nothing is sent");
         machine.gic.send_sgi(sgi(1), CpuIndex::new(1)).unwrap();

@@ -4,8 +4,8 @@
 use anyhow::Result;
 
 use crate::board::{self, Board};
-use crate::lint::{Checks, by_target};
-use crate::metadata::{self, packages};
+use crate::lint::{Checks, by_target, is_board_of};
+use crate::metadata::{Package, packages};
 use crate::refused::Refused;
 use crate::setup::toolchain::Seen;
 use crate::setup::{self, Needs};
@@ -28,19 +28,20 @@ pub fn run() -> Result<Vec<Section>> {
         .active()
         .ok_or_else(|| Refused("no active Rust tool chain that is new enough".into()))?;
     let mut checks = Checks::default();
+    // What the boards share is documented for bare metal only: parts of it are nowhere else.
     let mut host = active.host_cargo("doc");
     host.args(["--no-deps", "--locked"])
-        .args(metadata::host_packages(&boards))
         .env("RUSTDOCFLAGS", "-D warnings");
     checks.add("doc host", &mut host)?;
     let packages = packages(active)?;
-    for (target, _) in by_target(&all) {
+    for (target, boards) in by_target(&all) {
         let mut bare = ready.toolchain(&target)?.cargo("doc", &target);
         bare.args(["--no-deps", "--locked", "--target-dir"])
             .arg(workspace::target("bare"));
+        let published = |p: &Package| p.is_below("crates") && p.is_published();
         for package in packages
             .iter()
-            .filter(|p| p.is_below("crates") && p.is_published())
+            .filter(|p| published(p) || is_board_of(p, &boards))
         {
             bare.args(["--package", &package.name]);
         }

@@ -54,7 +54,12 @@ pub fn run() -> Result<Vec<Section>> {
             .filter(|p| p.is_below("crates") && p.is_published())
         {
             for features in feature_sets(package) {
-                let name = format!("clippy {} [{features}] {target}", package.name);
+                let with = if features.is_empty() {
+                    "no features"
+                } else {
+                    &features
+                };
+                let name = format!("clippy {} ({with}) {target}", package.name);
                 checks.add(
                     &name,
                     &mut library(toolchain, &target, &package.name, &features),
@@ -110,7 +115,7 @@ fn bare(toolchain: &Toolchain, target: &str) -> Command {
 }
 
 /// The image's package, or what the boards share.
-fn is_board_of(package: &Package, boards: &[&Board]) -> bool {
+pub fn is_board_of(package: &Package, boards: &[&Board]) -> bool {
     let own = boards.iter().any(|b| b.image.package == package.name);
     own || (package.is_below("boards") && !package.folder().join("board.toml").exists())
 }

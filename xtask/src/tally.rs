@@ -53,10 +53,10 @@ impl Tally {
     /// Prints what was skipped and what failed, then the closing line as the last one.
     pub fn close(&self, junit: Option<&Path>) -> Result<ExitCode> {
         for (section, row) in self.rows(Outcome::Skipped) {
-            println!("skipped: {section}: {}: {}", row.name, row.text);
+            println!("  skipped: {section}: {}: {}", row.name, row.text);
         }
         for (section, row) in self.rows(Outcome::Failed) {
-            println!("failed: {section}: {}: {}", row.name, row.text);
+            println!("  failed: {section}: {}: {}", row.name, row.text);
         }
         if let Some(path) = junit {
             let suites = self.sections.iter().map(|s| Suite {

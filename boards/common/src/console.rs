@@ -32,7 +32,7 @@ pub fn line(text: fmt::Arguments<'_>) {
     });
 }
 
-/// As [`line`], in a panic: breaks the lock if it is held, and begins in column 0 whatever was
+/// As [`line()`], in a panic: breaks the lock if it is held, and begins in column 0 whatever was
 /// being written.
 pub fn emergency_line(text: fmt::Arguments<'_>) {
     let Some(machine) = machine::get() else {

@@ -6,25 +6,29 @@
 //! ```
 
 use core::panic::PanicInfo;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::console::emergency_line;
 use crate::machine;
 
-static PANICKING: AtomicBool = AtomicBool::new(false);
+/// The CPU that reports a panic, plus one; 0 before.
+static REPORTER: AtomicU32 = AtomicU32::new(0);
 
-/// Reports `info` and ends the machine. A second panic, of this CPU while it reports or of
-/// another one, adds nothing: the second CPU stops, and the first one's report stays whole.
+/// Reports `info` and ends the machine. A panic of another CPU meanwhile adds nothing: that CPU
+/// stops, so that the first report stays whole. A panic within the report ends the machine.
 pub fn report(info: &PanicInfo<'_>) -> ! {
     let Some(machine) = machine::get() else {
         loop {
             core::hint::spin_loop();
         }
     };
-    // A panic within the report would be lost anyway; the time bound of whoever runs the image
-    // covers it.
-    if PANICKING.swap(true, Ordering::Relaxed) {
-        machine.halt();
+    // Nothing moves this code to another CPU any more.
+    let _ = machine.irq_save();
+    let this = machine.this_cpu().get() + 1;
+    match REPORTER.compare_exchange(0, this, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => {}
+        Err(reporter) if reporter == this => machine.power_off(),
+        Err(_) => machine.halt(),
     }
     let (file, line) = info
         .location()

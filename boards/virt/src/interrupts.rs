@@ -67,7 +67,10 @@ pub fn bring_up(tree: &Tree<'_>, line: CommandLine<'_>) -> Result<Bench, Error> 
     let gic = Gic::probe(&MACHINE, description, SysRegs, config)?;
     for &cpu in &found.cpus {
         if let Err(error) = gic.redistributors().find(cpu) {
-            println!("cpu with mpidr {:#x} has no redistributor: {error}", cpu.get());
+            println!(
+                "cpu with mpidr {:#x} has no redistributor: {error}",
+                cpu.get()
+            );
         }
     }
 

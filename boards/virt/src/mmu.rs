@@ -91,7 +91,8 @@ pub fn map(base: u64, len: u64, attributes: u64) -> Result<(), Error> {
         let mut at = base & !(BLOCK - 1);
         while at < end {
             let (level, slot) = slot(at, at.is_multiple_of(GIB) && end - at >= GIB)?;
-            let entry = at & !(level - 1) | attributes;
+            let first = at & !(level - 1);
+            let entry = first | attributes;
             match slot.load(Ordering::Relaxed) {
                 0 => slot.store(entry, Ordering::Relaxed),
                 old if old == entry => {}
@@ -103,7 +104,7 @@ pub fn map(base: u64, len: u64, attributes: u64) -> Result<(), Error> {
                     });
                 }
             }
-            at += level;
+            at = first + level;
         }
         // The stores above, before any access that walks the tables.
         barrier::dsb(barrier::ISHST);

@@ -35,6 +35,15 @@ fn wait_for(flag: &AtomicBool) {
     }
 }
 
+/// Lets the other CPU's action go when the test ends, also by a failure.
+struct Release(&'static AtomicBool);
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
 #[test]
 fn a_removed_action_runs_no_more_and_its_closure_is_freed() {
     let (interrupts, calls) = (interrupts(), Arc::new(AtomicU32::new(0)));
@@ -141,6 +150,7 @@ fn removal_waits_for_the_action_that_runs_on_another_cpu() {
     let slow = interrupts.register(&remover, UART, action).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| assert_eq!(taken(&interrupts, 1), Taken::Handled));
+        let _release = Release(&RELEASE);
         wait_for(&STARTED);
         slow.remove().unwrap();
         assert!(FINISHED.load(SeqCst));
@@ -164,6 +174,7 @@ fn a_removal_that_times_out_gives_the_registration_back_and_can_be_repeated() {
         .unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| assert_eq!(taken(&interrupts, 1), Taken::Handled));
+        let _release = Release(&RELEASE);
         wait_for(&STARTED);
         let (error, slow) = slow.remove().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout);
@@ -207,6 +218,7 @@ fn an_action_that_joins_while_others_run_is_registered_and_the_next_change_waits
         .unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| assert_eq!(taken(&interrupts, 1), Taken::Handled));
+        let _release = Release(&RELEASE);
         wait_for(&STARTED);
         // The old list is in use and cannot be waited for; the new one is published anyway.
         let joined = interrupts
@@ -253,6 +265,30 @@ fn changing_actions_from_inside_a_handler_is_an_error_and_changes_nothing() {
 }
 
 #[test]
+fn removal_from_inside_a_handler_does_not_wait_for_what_that_handler_holds_up() {
+    static INTERRUPTS: OnceLock<Interrupts> = OnceLock::new();
+    static OWN: Mutex<Option<Registration<'static>>> = Mutex::new(None);
+    static OTHER: Cpu = Cpu::impatient(1);
+    INTERRUPTS.set(interrupts()).ok().unwrap();
+    let interrupts = INTERRUPTS.get().unwrap();
+    let action = Action::new(|_| {
+        // Another CPU gives up waiting for this very call.
+        let joined = Action::new(|_| ()).shared();
+        let joined = INTERRUPTS
+            .get()
+            .unwrap()
+            .register(&OTHER, UART, joined)
+            .unwrap();
+        let (error, own) = OWN.lock().unwrap().take().unwrap().remove().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Context);
+        std::mem::forget((joined, own));
+    });
+    let own = interrupts.register(&CPU, UART, action.shared()).unwrap();
+    *OWN.lock().unwrap() = Some(own);
+    assert_eq!(taken(interrupts, 0), Taken::Handled);
+}
+
+#[test]
 fn removal_does_not_wait_for_an_end_first_action_that_never_returns() {
     static STARTED: AtomicBool = AtomicBool::new(false);
     static RELEASE: AtomicBool = AtomicBool::new(false);
@@ -267,6 +303,7 @@ fn removal_does_not_wait_for_an_end_first_action_that_never_returns() {
         .unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| taken(&interrupts, 1));
+        let _release = Release(&RELEASE);
         wait_for(&STARTED);
         idling.remove().unwrap();
         assert!(!RELEASE.load(SeqCst));

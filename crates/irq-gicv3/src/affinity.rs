@@ -78,7 +78,14 @@ impl Mpidr {
 
 impl fmt::Display for Mpidr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}.{}", self.aff3(), self.aff2(), self.aff1(), self.aff0())
+        write!(
+            f,
+            "{}.{}.{}.{}",
+            self.aff3(),
+            self.aff2(),
+            self.aff1(),
+            self.aff0()
+        )
     }
 }
 
@@ -136,7 +143,11 @@ impl Route {
 
     /// The one CPU it goes to, or nothing for [`ANY`](Self::ANY).
     pub const fn cpu(self) -> Option<Mpidr> {
-        if self.is_any() { None } else { Some(Mpidr::new(self.0)) }
+        if self.is_any() {
+            None
+        } else {
+            Some(Mpidr::new(self.0))
+        }
     }
 }
 
@@ -163,7 +174,10 @@ mod tests {
     fn any_cpu_is_irm_and_names_no_cpu() {
         assert_eq!(Route::ANY.irouter(), 1 << 31);
         assert_eq!(Route::from_irouter(1 << 31 | 5).cpu(), None);
-        assert_eq!(Route::from_irouter(0x1_0000_0102).cpu(), Some(Mpidr::from_affinity(1, 0, 1, 2)));
+        assert_eq!(
+            Route::from_irouter(0x1_0000_0102).cpu(),
+            Some(Mpidr::from_affinity(1, 0, 1, 2))
+        );
     }
 
     #[test]

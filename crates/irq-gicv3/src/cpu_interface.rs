@@ -124,7 +124,11 @@ pub struct CpuInterface<C = SysRegs, S = On> {
 impl<C: IccBus> CpuInterface<C, Off> {
     /// The interface behind `bus`.
     pub const fn new(bus: C) -> Self {
-        Self { icc: Icc { bus }, state: Off, local: PhantomData }
+        Self {
+            icc: Icc { bus },
+            state: Off,
+            local: PhantomData,
+        }
     }
 
     /// From EL2: lets EL1 use its system registers, and uses EL2's own. Before
@@ -134,11 +138,16 @@ impl<C: IccBus> CpuInterface<C, Off> {
     /// [`Error::Refused`] if a higher level forbids it.
     pub fn enable_el2(&self) -> Result<(), Error> {
         let sre = self.icc.sre_el2();
-        sre.modify(ICC_SRE::SRE::SET + ICC_SRE::DFB::SET + ICC_SRE::DIB::SET + ICC_SRE::Enable::SET);
+        sre.modify(
+            ICC_SRE::SRE::SET + ICC_SRE::DFB::SET + ICC_SRE::DIB::SET + ICC_SRE::Enable::SET,
+        );
         self.icc.bus.synchronize();
         let now = sre.get();
         if !ICC_SRE::SRE.is_set(now) || !ICC_SRE::Enable.is_set(now) {
-            return Err(Error::Refused { register: "ICC_SRE_EL2", value: now });
+            return Err(Error::Refused {
+                register: "ICC_SRE_EL2",
+                value: now,
+            });
         }
         Ok(())
     }
@@ -158,7 +167,10 @@ impl<C: IccBus> CpuInterface<C, Off> {
             self.icc.bus.synchronize();
             let now = sre.get();
             if !ICC_SRE::SRE.is_set(now) {
-                return Err(Error::Refused { register: "ICC_SRE_EL1", value: now });
+                return Err(Error::Refused {
+                    register: "ICC_SRE_EL1",
+                    value: now,
+                });
             }
         }
         let ctlr = self.icc.ctlr().extract();
@@ -192,8 +204,17 @@ impl<C: IccBus> CpuInterface<C, Off> {
     ) -> Result<(CpuInterface<C, On>, CpuFeatures), (Self, Error)> {
         match self.set_up(setup) {
             Ok(features) => {
-                let state = On { eoi_mode: setup.eoi_mode };
-                Ok((CpuInterface { icc: self.icc, state, local: PhantomData }, features))
+                let state = On {
+                    eoi_mode: setup.eoi_mode,
+                };
+                Ok((
+                    CpuInterface {
+                        icc: self.icc,
+                        state,
+                        local: PhantomData,
+                    },
+                    features,
+                ))
             }
             Err(error) => Err((self, error)),
         }
@@ -207,7 +228,10 @@ impl<C: IccBus> CpuInterface<C, Off> {
         pmr.set(u64::from(setup.priority_mask.get()));
         // A secure mask above ours keeps a non-secure kernel's writes out.
         if pmr.get() == 0 {
-            return Err(Error::Refused { register: "ICC_PMR_EL1", value: 0 });
+            return Err(Error::Refused {
+                register: "ICC_PMR_EL1",
+                value: 0,
+            });
         }
         // The minimum; firmware may leave one so large that nothing preempts.
         self.icc.bpr1().set(0);
@@ -216,7 +240,10 @@ impl<C: IccBus> CpuInterface<C, Off> {
         ctlr.modify(ICC_CTLR_EL1::EOImode.val(u64::from(split)) + ICC_CTLR_EL1::CBPR::CLEAR);
         let now = ctlr.get();
         if ICC_CTLR_EL1::EOImode.is_set(now) != split {
-            return Err(Error::Refused { register: "ICC_CTLR_EL1", value: now });
+            return Err(Error::Refused {
+                register: "ICC_CTLR_EL1",
+                value: now,
+            });
         }
         let active_registers = match features.priority_bits {
             7.. => 4,
@@ -233,7 +260,10 @@ impl<C: IccBus> CpuInterface<C, Off> {
         self.icc.igrpen1().set(1);
         self.icc.bus.synchronize();
         if features.priority_bits < 4 {
-            irq_warn!("gicv3: ICC_CTLR_EL1 says {} priority bits", features.priority_bits);
+            irq_warn!(
+                "gicv3: ICC_CTLR_EL1 says {} priority bits",
+                features.priority_bits
+            );
         }
         Ok(features)
     }
@@ -242,7 +272,11 @@ impl<C: IccBus> CpuInterface<C, Off> {
 impl<C: IccBus> CpuInterface<C, On> {
     /// The interface as one that was enabled before, with this end mode.
     pub(crate) const fn assume_on(bus: C, eoi_mode: EoiMode) -> Self {
-        Self { icc: Icc { bus }, state: On { eoi_mode }, local: PhantomData }
+        Self {
+            icc: Icc { bus },
+            state: On { eoi_mode },
+            local: PhantomData,
+        }
     }
 
     /// Takes the most urgent pending Group 1 interrupt: exactly one read of `ICC_IAR1_EL1`.
@@ -299,7 +333,7 @@ impl<C: IccBus> CpuInterface<C, On> {
     }
 
     /// Drops the running priority: one write of `ICC_EOIR1_EL1`. In split mode the interrupt
-    /// stays active, for [`deactivate`](Self::deactivate) or for a guest; else it is ended.
+    /// stays active, for [`complete`](Self::complete) or for a guest; else it is ended.
     ///
     /// # Context
     /// As for [`end`](Self::end).
@@ -331,10 +365,14 @@ impl<C: IccBus> CpuInterface<C, On> {
     pub fn complete(&self, intid: IntId) -> Result<(), Error> {
         let active = ActiveId(intid.get());
         if self.state.eoi_mode != EoiMode::Split {
-            return Err(Error::Unsupported { feature: "deactivation with EOImode=0" });
+            return Err(Error::Unsupported {
+                feature: "deactivation with EOImode=0",
+            });
         }
         if !active.has_active_state() {
-            return Err(Error::Unsupported { feature: "deactivation of an LPI" });
+            return Err(Error::Unsupported {
+                feature: "deactivation of an LPI",
+            });
         }
         self.deactivate(active);
         Ok(())
@@ -371,7 +409,10 @@ impl<C: IccBus> CpuInterface<C, On> {
 
     /// What an acknowledge would hand out, and the running priority.
     pub fn peek(&self) -> (u32, Priority) {
-        (self.icc.hppir1().get() as u32, Priority::new(self.icc.rpr().get() as u8))
+        (
+            self.icc.hppir1().get() as u32,
+            Priority::new(self.icc.rpr().get() as u8),
+        )
     }
 
     /// Turns Group 1 off: nothing is delivered any more.
@@ -381,7 +422,11 @@ impl<C: IccBus> CpuInterface<C, On> {
     pub fn disable(self) -> CpuInterface<C, Off> {
         self.icc.igrpen1().set(0);
         self.icc.bus.synchronize();
-        CpuInterface { icc: self.icc, state: Off, local: PhantomData }
+        CpuInterface {
+            icc: self.icc,
+            state: Off,
+            local: PhantomData,
+        }
     }
 }
 

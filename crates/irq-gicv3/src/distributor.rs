@@ -39,7 +39,10 @@ pub(crate) fn bound<P: Platform + ?Sized>(platform: &P) -> Bound {
     Bound::new(platform, 100_000, 1_000_000)
 }
 
-static RWP: WaitFor = WaitFor { register: "GICD_CTLR", state: "RWP=0" };
+static RWP: WaitFor = WaitFor {
+    register: "GICD_CTLR",
+    state: "RWP=0",
+};
 
 /// What the distributor has, as its registers say and quirks correct.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,13 +103,25 @@ impl<B: Frame> Distributor<B> {
         check_window(&bus)?;
         let regs = Gicd { bus };
         let pidr2 = regs.pidr2().get();
-        let revision = arch_revision(pidr2)
-            .ok_or(ProbeError::NotGicv3 { register: "GICD_PIDR2", value: pidr2 })?;
+        let revision = arch_revision(pidr2).ok_or(ProbeError::NotGicv3 {
+            register: "GICD_PIDR2",
+            value: pidr2,
+        })?;
         let iidr = regs.iidr().get();
         let effects = quirks.effects(Block::Distributor, iidr) | quirks.machine_effects();
         let features = Features::read(&regs, revision, iidr, effects);
-        irq_debug!("gicv3: GICD revision {} iidr {:#x} typer {:#x}", revision, iidr, features.typer);
-        Ok(Self { regs, lock: MaskedLock::new(()), features, aliases: Vec::new() })
+        irq_debug!(
+            "gicv3: GICD revision {} iidr {:#x} typer {:#x}",
+            revision,
+            iidr,
+            features.typer
+        );
+        Ok(Self {
+            regs,
+            lock: MaskedLock::new(()),
+            features,
+            aliases: Vec::new(),
+        })
     }
 
     /// Adds the windows through which each chip's share of the SPI state is read, in the order
@@ -133,10 +148,12 @@ impl<B: Frame> Distributor<B> {
         self.quiesce(platform)?;
         self.affinity_routing(platform)?;
         let view = PriorityView::of(self.features.one_security_state, setup.group0);
-        let priority = view.distributor_value(setup.priority).ok_or(Error::Invalid {
-            what: "priority",
-            value: u64::from(setup.priority.get()),
-        })?;
+        let priority = view
+            .distributor_value(setup.priority)
+            .ok_or(Error::Invalid {
+                what: "priority",
+                value: u64::from(setup.priority.get()),
+            })?;
         self.set_up(platform, priority, setup.route)?;
         self.regs.ctlr().modify(GICD_CTLR::EnableGrp1::SET);
         self.wait_rwp(platform)
@@ -165,7 +182,10 @@ impl<B: Frame> Distributor<B> {
         }
         let now = ctlr.get();
         if now & GICD_CTLR::ARE::SET.mask() == 0 {
-            return Err(Error::Refused { register: "GICD_CTLR", value: u64::from(now) });
+            return Err(Error::Refused {
+                register: "GICD_CTLR",
+                value: u64::from(now),
+            });
         }
         Ok(())
     }
@@ -212,9 +232,13 @@ impl<B: Frame> Distributor<B> {
 
     fn wait_rwp<P: Platform + ?Sized>(&self, platform: &P) -> Result<(), Error> {
         let ctlr = self.regs.ctlr();
-        wait(platform, &RWP, bound(platform), || ctlr.get(), |value| {
-            value & GICD_CTLR::RWP::SET.mask() == 0
-        })?;
+        wait(
+            platform,
+            &RWP,
+            bound(platform),
+            || ctlr.get(),
+            |value| value & GICD_CTLR::RWP::SET.mask() == 0,
+        )?;
         Ok(())
     }
 
@@ -225,8 +249,8 @@ impl<B: Frame> Distributor<B> {
 
     /// `GICD_TYPER2`, on a v4 distributor that may be asked for it.
     pub fn typer2(&self) -> Option<u32> {
-        let asks = self.features.revision >= 4
-            && !self.features.effects.contains(Effects::NO_TYPER2);
+        let asks =
+            self.features.revision >= 4 && !self.features.effects.contains(Effects::NO_TYPER2);
         asks.then(|| self.regs.typer2().get())
     }
 
@@ -248,7 +272,11 @@ impl<B: Frame> Distributor<B> {
 pub(crate) fn check_window<B: Frame>(bus: &B) -> Result<(), ProbeError> {
     let len = bus.extent();
     if len < FRAME {
-        return Err(ProbeError::WindowTooShort { block: "GICD", len, need: FRAME });
+        return Err(ProbeError::WindowTooShort {
+            block: "GICD",
+            len,
+            need: FRAME,
+        });
     }
     Ok(())
 }

@@ -62,25 +62,35 @@ pub enum ProbeError {
 impl From<ProbeError> for Error {
     fn from(error: ProbeError) -> Self {
         match error {
-            ProbeError::WindowTooShort { block, len, need } => {
-                Error::TooSmall { what: block, len, need }
-            }
-            ProbeError::NoRegions => {
-                Error::Invalid { what: "number of redistributor regions", value: 0 }
-            }
-            ProbeError::NoCpus => Error::Invalid { what: "number of CPUs", value: 0 },
-            ProbeError::NotGicv3 { register, value } => {
-                Error::Refused { register, value: u64::from(value) }
-            }
-            ProbeError::Stride { stride } => {
-                Error::Invalid { what: "redistributor stride", value: stride }
-            }
-            ProbeError::Priority { priority } => {
-                Error::Invalid { what: "priority", value: u64::from(priority) }
-            }
-            ProbeError::Base { base, .. } => {
-                Error::Invalid { what: "base of irqs", value: u64::from(base) }
-            }
+            ProbeError::WindowTooShort { block, len, need } => Error::TooSmall {
+                what: block,
+                len,
+                need,
+            },
+            ProbeError::NoRegions => Error::Invalid {
+                what: "number of redistributor regions",
+                value: 0,
+            },
+            ProbeError::NoCpus => Error::Invalid {
+                what: "number of CPUs",
+                value: 0,
+            },
+            ProbeError::NotGicv3 { register, value } => Error::Refused {
+                register,
+                value: u64::from(value),
+            },
+            ProbeError::Stride { stride } => Error::Invalid {
+                what: "redistributor stride",
+                value: stride,
+            },
+            ProbeError::Priority { priority } => Error::Invalid {
+                what: "priority",
+                value: u64::from(priority),
+            },
+            ProbeError::Base { base, .. } => Error::Invalid {
+                what: "base of irqs",
+                value: u64::from(base),
+            },
             ProbeError::Hardware(error) => error,
         }
     }
@@ -93,13 +103,22 @@ mod tests {
 
     #[test]
     fn a_probe_error_names_register_and_value_and_keeps_them_as_a_common_error() {
-        let error = ProbeError::NotGicv3 { register: "GICD_PIDR2", value: 0x2b };
+        let error = ProbeError::NotGicv3 {
+            register: "GICD_PIDR2",
+            value: 0x2b,
+        };
         assert_eq!(
             std::format!("{error}"),
             "GICD_PIDR2 reads 0x2b, which is neither GICv3 nor GICv4"
         );
         let common = Error::from(error);
-        assert_eq!(common, Error::Refused { register: "GICD_PIDR2", value: 0x2b });
+        assert_eq!(
+            common,
+            Error::Refused {
+                register: "GICD_PIDR2",
+                value: 0x2b
+            }
+        );
         assert_eq!(common.kind(), ErrorKind::Hardware);
     }
 }

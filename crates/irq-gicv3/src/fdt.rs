@@ -23,6 +23,7 @@ use irq_core::Trigger;
 use irq_hal::{Error, NodeId, PhysAddr};
 
 use crate::affinity::Mpidr;
+use crate::gic::Description;
 use crate::intid::IntId;
 use crate::quirks::{Machine, TABLE, When};
 use crate::regs::FRAME;
@@ -48,9 +49,15 @@ pub struct Window {
 impl Window {
     fn new(base: u64, len: u64) -> Result<Self, Error> {
         if len == 0 || base.checked_add(len - 1).is_none() {
-            return Err(Error::Firmware { what: "reg of a length that cannot be", at: base });
+            return Err(Error::Firmware {
+                what: "reg of a length that cannot be",
+                at: base,
+            });
         }
-        Ok(Self { base: PhysAddr::new(base), len })
+        Ok(Self {
+            base: PhysAddr::new(base),
+            len,
+        })
     }
 
     /// The last address.
@@ -96,6 +103,25 @@ impl FdtDescription<'_> {
             midr: None,
         }
     }
+
+    /// What a probe takes, with each window mapped by `map`.
+    ///
+    /// # Errors
+    /// Those of `map`; [`Error::OutOfMemory`].
+    pub fn mapped<B>(
+        &self,
+        mut map: impl FnMut(Window) -> Result<B, Error>,
+    ) -> Result<Description<'_, B>, Error> {
+        let mut regions = Vec::new();
+        for &region in &self.redistributors {
+            push(&mut regions, map(region)?)?;
+        }
+        let mut description = Description::new(map(self.distributor)?, regions);
+        description.stride = self.stride;
+        description.cpus = &self.cpus;
+        description.machine = self.machine();
+        Ok(description)
+    }
 }
 
 /// Reads the description of the first usable `arm,gic-v3` node of `blob`, which may be followed
@@ -109,10 +135,13 @@ impl FdtDescription<'_> {
 /// Any that may allocate.
 pub fn describe(blob: &[u8]) -> Result<FdtDescription<'_>, Error> {
     let fdt = open(blob)?;
-    let found = find(fdt, &mut |place| match is_compatible(place.node, "arm,gic-v3") {
-        true if place.is_available() => Search::Done(controller(fdt, place)),
-        _ => Search::Next,
-    })?;
+    let found = find(
+        fdt,
+        &mut |place| match is_compatible(place.node, "arm,gic-v3") {
+            true if place.is_available() => Search::Done(controller(fdt, place)),
+            _ => Search::Next,
+        },
+    )?;
     if let Some(description) = found {
         return description;
     }
@@ -123,7 +152,10 @@ pub fn describe(blob: &[u8]) -> Result<FdtDescription<'_>, Error> {
     })?;
     match old {
         Some(()) => Err(Error::Unsupported { feature: "GICv2" }),
-        None => Err(Error::Firmware { what: "no arm,gic-v3 node", at: 0 }),
+        None => Err(Error::Firmware {
+            what: "no arm,gic-v3 node",
+            at: 0,
+        }),
     }
 }
 
@@ -135,7 +167,10 @@ fn controller<'a>(fdt: Fdt<'a>, place: &Place<'a, '_>) -> Result<FdtDescription<
         None => 1,
     };
     if regions == 0 || regions > REGIONS_MAX || windows.len() < 1 + regions {
-        return Err(Error::Firmware { what: "#redistributor-regions", at: regions as u64 });
+        return Err(Error::Firmware {
+            what: "#redistributor-regions",
+            at: regions as u64,
+        });
     }
     windows.truncate(1 + regions);
     let distributor = windows.remove(0);
@@ -148,7 +183,10 @@ fn controller<'a>(fdt: Fdt<'a>, place: &Place<'a, '_>) -> Result<FdtDescription<
         Some(count @ (3 | 4)) => count,
         other => {
             let at = u64::from(other.unwrap_or(0));
-            return Err(Error::Firmware { what: "#interrupt-cells", at });
+            return Err(Error::Firmware {
+                what: "#interrupt-cells",
+                at,
+            });
         }
     };
     let maintenance = match node.property("interrupts") {
@@ -156,7 +194,10 @@ fn controller<'a>(fdt: Fdt<'a>, place: &Place<'a, '_>) -> Result<FdtDescription<
             let all = cells(property.value(), "interrupts")?;
             let one = all.get(..interrupt_cells as usize);
             let at = all.len() as u64;
-            Some(translate(one.ok_or(Error::Firmware { what: "interrupts", at })?)?)
+            Some(translate(one.ok_or(Error::Firmware {
+                what: "interrupts",
+                at,
+            })?)?)
         }
         None => None,
     };
@@ -190,7 +231,11 @@ fn controller<'a>(fdt: Fdt<'a>, place: &Place<'a, '_>) -> Result<FdtDescription<
 /// Refuses windows that are too short for their frames, or that lie on each other.
 fn check(distributor: Window, regions: &[Window]) -> Result<(), Error> {
     let short = |what, window: Window, need: usize| match window.len < need as u64 {
-        true => Err(Error::TooSmall { what, len: window.len as usize, need }),
+        true => Err(Error::TooSmall {
+            what,
+            len: window.len as usize,
+            need,
+        }),
         false => Ok(()),
     };
     short("reg of GICD", distributor, FRAME)?;
@@ -198,7 +243,10 @@ fn check(distributor: Window, regions: &[Window]) -> Result<(), Error> {
         short("reg of GICR", region, 2 * FRAME)?;
         let others = regions[..i].iter().copied().chain([distributor]);
         if others.into_iter().any(|other| other.overlaps(region)) {
-            return Err(Error::Firmware { what: "reg windows overlap", at: region.base.get() });
+            return Err(Error::Firmware {
+                what: "reg windows overlap",
+                at: region.base.get(),
+            });
         }
     }
     Ok(())
@@ -209,13 +257,18 @@ fn integer(value: &[u8], what: &'static str) -> Result<u64, Error> {
     match cells(value, what)?.as_slice() {
         &[low] => Ok(low.into()),
         &[high, low] => Ok(u64::from(high) << 32 | u64::from(low)),
-        other => Err(Error::Firmware { what, at: other.len() as u64 }),
+        other => Err(Error::Firmware {
+            what,
+            at: other.len() as u64,
+        }),
     }
 }
 
 fn push<T>(list: &mut Vec<T>, item: T) -> Result<(), Error> {
-    list.try_reserve(1)
-        .map_err(|_| Error::OutOfMemory { bytes: size_of::<T>(), node: NodeId::FLAT })?;
+    list.try_reserve(1).map_err(|_| Error::OutOfMemory {
+        bytes: size_of::<T>(),
+        node: NodeId::FLAT,
+    })?;
     list.push(item);
     Ok(())
 }

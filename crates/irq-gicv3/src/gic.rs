@@ -90,9 +90,9 @@ impl<'a, B> Description<'a, B> {
 pub struct Config<'a> {
     /// The first of our irq numbers.
     pub base: Irq,
-    /// How many CPUs are possible: an upper bound for [`CpuIndex`]. 0 means as many as the
-    /// description names, or as there are redistributors if it names none.
-    pub cpus: u32,
+    /// How many CPUs are possible: an upper bound for [`CpuIndex`]. As many as the description
+    /// names if nothing is said, or as there are redistributors if it names none.
+    pub cpus: Option<u32>,
     /// What an end does.
     pub eoi_mode: EoiMode,
     /// The priority of every interrupt that is not configured otherwise.
@@ -112,7 +112,7 @@ impl Default for Config<'_> {
     fn default() -> Self {
         Self {
             base: Irq::new(0),
-            cpus: 0,
+            cpus: None,
             eoi_mode: EoiMode::Combined,
             priority: Priority::DEFAULT,
             priority_mask: Priority::UNMASKED,
@@ -208,7 +208,12 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
             veto: config.veto_quirks,
         };
         if config.priority >= config.priority_mask {
-            return Err(ProbeError::Priority { priority: config.priority.get() });
+            return Err(ProbeError::Priority {
+                priority: config.priority.get(),
+            });
+        }
+        if config.cpus == Some(0) {
+            return Err(ProbeError::NoCpus);
         }
         distributor::check_window(&description.distributor)?;
         redistributor::check_windows(&description.redistributors, description.stride)?;
@@ -218,32 +223,59 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
         let redistributors =
             RedistributorMap::discover(description.redistributors, description.stride, &quirks)?;
         let features = *distributor.features();
-        let layout =
-            Layout::new(config.base, features.spis, redistributors.eppis(), features.espis)?;
-        let cpus = possible_cpus(config.cpus, description.cpus.len(), redistributors.len())?;
+        let layout = Layout::new(
+            config.base,
+            features.spis,
+            redistributors.eppis(),
+            features.espis,
+        )?;
+        let cpus = possible_cpus(config.cpus, description.cpus.len(), redistributors.len());
         let slots = PerCpu::new(cpus, |_| Slot::new())?;
         let effective = |mpidr: Mpidr| effective(features.effects, mpidr);
         for &cpu in description.cpus {
             if !redistributors.contains(effective(cpu)) {
-                irq_warn!("gicv3: no redistributor for the CPU with affinity {:#x}", cpu.get());
+                irq_warn!(
+                    "gicv3: no redistributor for the CPU with affinity {:#x}",
+                    cpu.get()
+                );
             }
         }
         let described = description.cpus.iter().map(|&cpu| effective(cpu));
         let route = config
             .route
             .map(effective)
-            .or_else(|| described.into_iter().find(|&cpu| redistributors.contains(cpu)))
+            .or_else(|| {
+                described
+                    .into_iter()
+                    .find(|&cpu| redistributors.contains(cpu))
+            })
             .or_else(|| redistributors.affinities().next())
             .unwrap_or(Mpidr::new(0));
 
-        let interface = CpuInterface::new(&icc).probe()?;
-        let setup =
-            Setup { priority: config.priority, group0: interface.group0, route: route.route() };
-        distributor.init(&platform, &setup)?;
-        let view = PriorityView::of(distributor.features().one_security_state, interface.group0);
-        let default_priority = view
-            .distributor_value(config.priority)
-            .ok_or(ProbeError::Priority { priority: config.priority.get() })?;
+        let interface = CpuInterface::new(&icc);
+        let group0 = interface.probe()?.group0;
+        distributor.init(
+            &platform,
+            &Setup {
+                priority: config.priority,
+                group0,
+                route: route.route(),
+            },
+        )?;
+        let one_state = distributor.features().one_security_state;
+        // Where a quirk changed the number of security states, the interface's view changed too.
+        let changed = one_state != features.one_security_state;
+        let group0 = if changed {
+            interface.probe()?.group0
+        } else {
+            group0
+        };
+        let view = PriorityView::of(one_state, group0);
+        let default_priority =
+            view.distributor_value(config.priority)
+                .ok_or(ProbeError::Priority {
+                    priority: config.priority.get(),
+                })?;
         Ok(Self {
             icc,
             layout,
@@ -256,7 +288,7 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
             platform,
             distributor,
             redistributors,
-            group0: interface.group0,
+            group0,
             view,
             default_priority,
             template: Template::new(default_priority),
@@ -267,6 +299,11 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
     /// All our irq numbers: SGIs and PPIs, SPIs, extended PPIs, extended SPIs, from the base.
     pub const fn irqs(&self) -> IrqRange {
         self.layout.irqs()
+    }
+
+    /// Those of our numbers of which each CPU has its own: SGIs and PPIs, extended PPIs.
+    pub fn private_irqs(&self) -> [IrqRange; 2] {
+        self.layout.private()
     }
 
     /// Our number for `intid`, if the hardware has it.
@@ -325,11 +362,14 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
 }
 
 fn effective(effects: Effects, mpidr: Mpidr) -> Mpidr {
-    if effects.contains(Effects::SHIFTED_AFFINITY) { mpidr.shifted_down() } else { mpidr }
+    if effects.contains(Effects::SHIFTED_AFFINITY) {
+        mpidr.shifted_down()
+    } else {
+        mpidr
+    }
 }
 
-fn possible_cpus(asked: u32, described: usize, units: usize) -> Result<u32, ProbeError> {
+fn possible_cpus(asked: Option<u32>, described: usize, units: usize) -> u32 {
     let found = if described != 0 { described } else { units };
-    let cpus = if asked != 0 { asked } else { u32::try_from(found).unwrap_or(u32::MAX) };
-    if cpus == 0 { Err(ProbeError::NoCpus) } else { Ok(cpus) }
+    asked.unwrap_or(u32::try_from(found).unwrap_or(u32::MAX))
 }

@@ -91,9 +91,10 @@ impl IntId {
         match intid {
             0..SPECIAL_FIRST | EPPI_FIRST..1120 | ESPI_FIRST..5120 => Ok(Self(intid)),
             LPI_FIRST.. if intid >> INTID_BITS == 0 => Ok(Self(intid)),
-            LPI_FIRST.. => {
-                Err(Error::HwirqOutOfRange { hwirq: intid, last: (1 << INTID_BITS) - 1 })
-            }
+            LPI_FIRST.. => Err(Error::HwirqOutOfRange {
+                hwirq: intid,
+                last: (1 << INTID_BITS) - 1,
+            }),
             _ => Err(Error::HwirqReserved { hwirq: intid }),
         }
     }
@@ -105,22 +106,38 @@ impl IntId {
 
     /// PPI `n`, 0 to 15: INTID `16 + n`.
     pub const fn ppi(n: u32) -> Option<Self> {
-        if n < PPIS { Some(Self(PPI_FIRST + n)) } else { None }
+        if n < PPIS {
+            Some(Self(PPI_FIRST + n))
+        } else {
+            None
+        }
     }
 
     /// SPI `n`, 0 to 987: INTID `32 + n`.
     pub const fn spi(n: u32) -> Option<Self> {
-        if n < SPIS_MAX { Some(Self(SPI_FIRST + n)) } else { None }
+        if n < SPIS_MAX {
+            Some(Self(SPI_FIRST + n))
+        } else {
+            None
+        }
     }
 
     /// Extended PPI `n`, 0 to 63: INTID `1056 + n`.
     pub const fn eppi(n: u32) -> Option<Self> {
-        if n < EPPIS_MAX { Some(Self(EPPI_FIRST + n)) } else { None }
+        if n < EPPIS_MAX {
+            Some(Self(EPPI_FIRST + n))
+        } else {
+            None
+        }
     }
 
     /// Extended SPI `n`, 0 to 1023: INTID `4096 + n`.
     pub const fn espi(n: u32) -> Option<Self> {
-        if n < ESPIS_MAX { Some(Self(ESPI_FIRST + n)) } else { None }
+        if n < ESPIS_MAX {
+            Some(Self(ESPI_FIRST + n))
+        } else {
+            None
+        }
     }
 
     /// The number.
@@ -188,7 +205,10 @@ mod tests {
     #[test]
     fn special_and_reserved_numbers_are_no_interrupts() {
         for intid in [1020, 1021, 1022, 1023, 1024, 1055, 1120, 4095, 5120, 8191] {
-            assert_eq!(IntId::new(intid), Err(Error::HwirqReserved { hwirq: intid }));
+            assert_eq!(
+                IntId::new(intid),
+                Err(Error::HwirqReserved { hwirq: intid })
+            );
         }
     }
 
@@ -196,7 +216,13 @@ mod tests {
     fn numbers_beyond_24_bits_are_out_of_range() {
         assert!(IntId::new((1 << 24) - 1).is_ok());
         let error = IntId::new(1 << 24);
-        assert_eq!(error, Err(Error::HwirqOutOfRange { hwirq: 1 << 24, last: (1 << 24) - 1 }));
+        assert_eq!(
+            error,
+            Err(Error::HwirqOutOfRange {
+                hwirq: 1 << 24,
+                last: (1 << 24) - 1
+            })
+        );
     }
 
     #[test]

@@ -18,6 +18,7 @@ const PRIVATE: u32 = 16 + PPIS;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Layout {
     irqs: IrqRange,
+    private: [IrqRange; 2],
     spis: u32,
     eppis: u32,
     espis: u32,
@@ -29,11 +30,35 @@ impl Layout {
     /// # Errors
     /// [`ProbeError::Base`] if the last number is no `u32`.
     pub fn new(base: Irq, spis: u32, eppis: u32, espis: u32) -> Result<Self, ProbeError> {
-        let (spis, eppis, espis) = (spis.min(SPIS_MAX), eppis.min(EPPIS_MAX), espis.min(ESPIS_MAX));
+        let (spis, eppis, espis) = (
+            spis.min(SPIS_MAX),
+            eppis.min(EPPIS_MAX),
+            espis.min(ESPIS_MAX),
+        );
         let count = PRIVATE + spis + eppis + espis;
-        let irqs = IrqRange::new(base, count)
-            .map_err(|_| ProbeError::Base { base: base.get(), count })?;
-        Ok(Self { irqs, spis, eppis, espis })
+        let range = |offset: u32, count: u32| {
+            let first = base.checked_add(offset).ok_or(());
+            first.and_then(|first| IrqRange::new(first, count).map_err(drop))
+        };
+        let too_high = |()| ProbeError::Base {
+            base: base.get(),
+            count,
+        };
+        Ok(Self {
+            irqs: range(0, count).map_err(too_high)?,
+            private: [
+                range(0, PRIVATE).map_err(too_high)?,
+                range(PRIVATE + spis, eppis).map_err(too_high)?,
+            ],
+            spis,
+            eppis,
+            espis,
+        })
+    }
+
+    /// The numbers of private interrupts: SGIs and PPIs, extended PPIs.
+    pub const fn private(&self) -> [IrqRange; 2] {
+        self.private
     }
 
     /// All our numbers.
@@ -92,7 +117,10 @@ impl Layout {
             Kind::ExtendedSpi if self.espis != 0 => 4095 + self.espis,
             _ => 31 + self.spis,
         };
-        Err(Error::HwirqOutOfRange { hwirq: intid.get(), last })
+        Err(Error::HwirqOutOfRange {
+            hwirq: intid.get(),
+            last,
+        })
     }
 
     /// How many SPIs there are.
@@ -127,6 +155,9 @@ mod tests {
             last = Some(intid.get());
         }
         assert_eq!(last, Some(4096 + 31));
+        let [first, extended] = layout.private();
+        assert_eq!((first.first().get(), first.count()), (100, 32));
+        assert_eq!((extended.first().get(), extended.count()), (196, 32));
         let at = |intid| layout.irq(IntId::new(intid).unwrap()).map(Irq::get);
         assert_eq!(at(27), Some(127));
         assert_eq!(at(32), Some(132));
@@ -140,14 +171,26 @@ mod tests {
         for (intid, last) in [(96, 95), (1056, 95), (4096, 95), (8192, 95)] {
             let id = IntId::new(intid).unwrap();
             assert_eq!(layout.irq(id), None);
-            assert_eq!(layout.check(id), Err(Error::HwirqOutOfRange { hwirq: intid, last }));
+            assert_eq!(
+                layout.check(id),
+                Err(Error::HwirqOutOfRange { hwirq: intid, last })
+            );
         }
-        assert_eq!(layout.intid(Irq::new(96)), Err(Error::NoSuchIrq { irq: 96 }));
+        assert_eq!(
+            layout.intid(Irq::new(96)),
+            Err(Error::NoSuchIrq { irq: 96 })
+        );
     }
 
     #[test]
     fn a_base_too_high_is_refused() {
         let error = Layout::new(Irq::new(u32::MAX - 10), 64, 0, 0);
-        assert_eq!(error, Err(ProbeError::Base { base: u32::MAX - 10, count: 96 }));
+        assert_eq!(
+            error,
+            Err(ProbeError::Base {
+                base: u32::MAX - 10,
+                count: 96
+            })
+        );
     }
 }

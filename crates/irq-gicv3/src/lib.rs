@@ -52,3 +52,8 @@ pub use priority::Priority;
 pub use redistributor::{Redistributor, RedistributorMap};
 pub use sgi::{Sgi, SgiTarget};
 pub use sysregs::SysRegs;
+
+/// The example of the README, which has to compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -50,7 +50,11 @@ impl PriorityView {
     /// The view for a distributor with one security state (`ds`) or two, and a CPU interface
     /// where Group 0 is ours (`group0`, that is `SCR_EL3.FIQ=0`) or not.
     pub const fn of(ds: bool, group0: bool) -> Self {
-        if !ds && group0 { Self::DistributorShifted } else { Self::Same }
+        if !ds && group0 {
+            Self::DistributorShifted
+        } else {
+            Self::Same
+        }
     }
 
     /// What to write to `IPRIORITYR` for `priority`.

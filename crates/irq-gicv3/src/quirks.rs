@@ -112,7 +112,14 @@ const fn quirk(
     when: When,
     effects: Effects,
 ) -> Quirk {
-    Quirk { name, block, value, mask, when, effects }
+    Quirk {
+        name,
+        block,
+        value,
+        mask,
+        when,
+        effects,
+    }
 }
 
 /// MIDR: implementer and part count, variant and revision do not.
@@ -121,7 +128,13 @@ const PART: u32 = 0xff00_fff0;
 const PRODUCT: u32 = 0xff00_0fff;
 
 const fn cavium(name: &'static str, part: u32) -> Quirk {
-    quirk(name, Block::Cpu, (0x4300_0000 | part << 4, PART), When::Always, Effects::STALE_IAR)
+    quirk(
+        name,
+        Block::Cpu,
+        (0x4300_0000 | part << 4, PART),
+        When::Always,
+        Effects::STALE_IAR,
+    )
 }
 
 const fn machine(name: &'static str, when: When, effects: Effects) -> Quirk {
@@ -202,8 +215,16 @@ pub const TABLE: &[Quirk] = &[
         When::SocId(0x036b_0241),
         Effects::STATE_ALIASED.union(Effects::NO_V4),
     ),
-    machine("RK3399 firmware", When::Compatible("rockchip,rk3399"), Effects::SET_DS),
-    machine("MSM8996 firmware", When::Compatible("qcom,msm8996-gic-v3"), Effects::NO_WAKER),
+    machine(
+        "RK3399 firmware",
+        When::Compatible("rockchip,rk3399"),
+        Effects::SET_DS,
+    ),
+    machine(
+        "MSM8996 firmware",
+        When::Compatible("qcom,msm8996-gic-v3"),
+        Effects::NO_WAKER,
+    ),
     machine(
         "MediaTek firmware",
         When::Property("mediatek,broken-save-restore-fw"),
@@ -236,7 +257,16 @@ pub struct Quirks<'a> {
 
 impl Default for Quirks<'_> {
     fn default() -> Self {
-        Self { machine: Machine { compatible: &[], properties: &[], soc_id: None, midr: None }, extra: &[], veto: &[] }
+        Self {
+            machine: Machine {
+                compatible: &[],
+                properties: &[],
+                soc_id: None,
+                midr: None,
+            },
+            extra: &[],
+            veto: &[],
+        }
     }
 }
 
@@ -253,10 +283,11 @@ impl Quirks<'_> {
 
     /// The effects of all entries that fire for `block`, each of which is logged.
     pub fn effects(&self, block: Block, id: u32) -> Effects {
-        self.firing(block, id).fold(Effects::empty(), |effects, quirk| {
-            irq_warn!("gicv3: quirk {}, id {:#x}", quirk.name, id);
-            effects | quirk.effects
-        })
+        self.firing(block, id)
+            .fold(Effects::empty(), |effects, quirk| {
+                irq_warn!("gicv3: quirk {}, id {:#x}", quirk.name, id);
+                effects | quirk.effects
+            })
     }
 
     /// The effects that hold whatever the controller's registers say: of the machine, and of

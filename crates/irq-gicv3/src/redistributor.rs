@@ -28,9 +28,18 @@ use crate::regs::{FRAME, Frame, arch_revision};
 pub use map::RedistributorMap;
 pub(crate) use map::check_windows;
 
-static POWER_STABLE: WaitFor = WaitFor { register: "GICR_PWRR", state: "RDGPD=RDGPO, RDPD=0" };
-static AWAKE: WaitFor = WaitFor { register: "GICR_WAKER", state: "ChildrenAsleep=0" };
-static ASLEEP: WaitFor = WaitFor { register: "GICR_WAKER", state: "ChildrenAsleep=1" };
+static POWER_STABLE: WaitFor = WaitFor {
+    register: "GICR_PWRR",
+    state: "RDGPD=RDGPO, RDPD=0",
+};
+static AWAKE: WaitFor = WaitFor {
+    register: "GICR_WAKER",
+    state: "ChildrenAsleep=0",
+};
+static ASLEEP: WaitFor = WaitFor {
+    register: "GICR_WAKER",
+    state: "ChildrenAsleep=1",
+};
 
 /// State: its CPU has not woken it.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +69,11 @@ impl Features {
             2 => 64,
             _ => 0,
         };
-        Self { typer: typer.get(), eppis, effects }
+        Self {
+            typer: typer.get(),
+            eppis,
+            effects,
+        }
     }
 }
 
@@ -80,12 +93,19 @@ impl<B: Frame> Redistributor<B, Asleep> {
     pub fn new(bus: B, quirks: &Quirks<'_>) -> Result<Self, ProbeError> {
         let len = bus.extent();
         if len < 2 * FRAME {
-            return Err(ProbeError::WindowTooShort { block: "GICR", len, need: 2 * FRAME });
+            return Err(ProbeError::WindowTooShort {
+                block: "GICR",
+                len,
+                need: 2 * FRAME,
+            });
         }
         let regs = Gicr { bus };
         let pidr2 = regs.pidr2().get();
         if arch_revision(pidr2).is_none() {
-            return Err(ProbeError::NotGicv3 { register: "GICR_PIDR2", value: pidr2 });
+            return Err(ProbeError::NotGicv3 {
+                register: "GICR_PIDR2",
+                value: pidr2,
+            });
         }
         let effects =
             quirks.effects(Block::Redistributor, regs.iidr().get()) | quirks.machine_effects();
@@ -94,7 +114,11 @@ impl<B: Frame> Redistributor<B, Asleep> {
     }
 
     fn known(bus: B, features: Features) -> Self {
-        Self { regs: Gicr { bus }, features, state: PhantomData }
+        Self {
+            regs: Gicr { bus },
+            features,
+            state: PhantomData,
+        }
     }
 
     /// Powers it up where that is needed, and wakes it. One that is awake already, or whose
@@ -110,7 +134,10 @@ impl<B: Frame> Redistributor<B, Asleep> {
     where
         P: Platform + ?Sized,
     {
-        match self.power_up(platform).and_then(|()| self.leave_sleep(platform)) {
+        match self
+            .power_up(platform)
+            .and_then(|()| self.leave_sleep(platform))
+        {
             Ok(()) => Ok(self.into_state()),
             Err(error) => Err((self, error)),
         }
@@ -123,9 +150,7 @@ impl<B: Frame> Redistributor<B, Asleep> {
             return Ok(());
         }
         let pwrr = self.regs.pwrr();
-        let stable = |value: u32| {
-            GICR_PWRR::RDGPD.read(value) == GICR_PWRR::RDGPO.read(value)
-        };
+        let stable = |value: u32| GICR_PWRR::RDGPD.read(value) == GICR_PWRR::RDGPO.read(value);
         let poll = || {
             let value = pwrr.get();
             if stable(value) && GICR_PWRR::RDPD.is_set(value) {
@@ -148,9 +173,13 @@ impl<B: Frame> Redistributor<B, Asleep> {
         if waker.is_set(GICR_WAKER::ProcessorSleep) {
             waker.modify(GICR_WAKER::ProcessorSleep::CLEAR);
         }
-        wait(platform, &AWAKE, bound(platform), || waker.get(), |value| {
-            !GICR_WAKER::ChildrenAsleep.is_set(value)
-        })?;
+        wait(
+            platform,
+            &AWAKE,
+            bound(platform),
+            || waker.get(),
+            |value| !GICR_WAKER::ChildrenAsleep.is_set(value),
+        )?;
         Ok(())
     }
 
@@ -191,16 +220,24 @@ impl<B: Frame> Redistributor<B, Awake> {
         if !waker.is_set(GICR_WAKER::ProcessorSleep) {
             return Ok(());
         }
-        wait(platform, &ASLEEP, bound(platform), || waker.get(), |value| {
-            GICR_WAKER::ChildrenAsleep.is_set(value)
-        })?;
+        wait(
+            platform,
+            &ASLEEP,
+            bound(platform),
+            || waker.get(),
+            |value| GICR_WAKER::ChildrenAsleep.is_set(value),
+        )?;
         Ok(())
     }
 }
 
 impl<B, S> Redistributor<B, S> {
     fn into_state<T>(self) -> Redistributor<B, T> {
-        Redistributor { regs: self.regs, features: self.features, state: PhantomData }
+        Redistributor {
+            regs: self.regs,
+            features: self.features,
+            state: PhantomData,
+        }
     }
 
     /// What it has.

@@ -115,9 +115,15 @@ impl SgiCommand {
 /// the order of the targets. Sorts `targets` in place; allocates nothing.
 pub fn multicast(sgi: Sgi, targets: &mut [SgiTarget]) -> impl Iterator<Item = SgiCommand> {
     targets.sort_unstable_by_key(|target| target.cluster());
-    targets.chunk_by(|a, b| a.cluster() == b.cluster()).map(move |cluster| {
-        SgiCommand(cluster.iter().fold(sgi.field(), |command, target| command | target.0))
-    })
+    targets
+        .chunk_by(|a, b| a.cluster() == b.cluster())
+        .map(move |cluster| {
+            SgiCommand(
+                cluster
+                    .iter()
+                    .fold(sgi.field(), |command, target| command | target.0),
+            )
+        })
 }
 
 #[cfg(test)]
@@ -138,7 +144,10 @@ mod tests {
         // Literal values from the field layout.
         assert_eq!(SgiCommand::one(sgi, cpu(0, 0, 0, 3)).get(), 0x0500_0008);
         assert_eq!(SgiCommand::one(sgi, cpu(0, 0, 12, 8)).get(), 0x050c_0100);
-        assert_eq!(SgiCommand::one(sgi, cpu(9, 7, 1, 0x21)).get(), 0x0009_2007_0501_0002);
+        assert_eq!(
+            SgiCommand::one(sgi, cpu(9, 7, 1, 0x21)).get(),
+            0x0009_2007_0501_0002
+        );
         assert_eq!(SgiCommand::others(sgi).get(), 0x0000_0100_0500_0000);
     }
 

@@ -231,4 +231,119 @@ mod tests {
         assert_eq!(error.kind().as_str(), "timed out");
         assert!(size_of::<Error>() <= 40, "{}", size_of::<Error>());
     }
+    #[test]
+    fn each_error_prints_its_values_and_has_a_stable_kind() {
+        let (cpu, node) = (CpuIndex::new(3), NodeId::new(1));
+        for (error, text, kind) in [
+            (
+                Error::HwirqOutOfRange {
+                    hwirq: 1020,
+                    last: 287,
+                },
+                "hardware interrupt 1020 is out of range, the last one is 287",
+                ErrorKind::Invalid,
+            ),
+            (
+                Error::HwirqReserved { hwirq: 1023 },
+                "hardware interrupt 1023 is reserved or special",
+                ErrorKind::Invalid,
+            ),
+            (
+                Error::NoSuchIrq { irq: 9 },
+                "irq 9 belongs to no domain",
+                ErrorKind::NotFound,
+            ),
+            (
+                Error::NoSuchCpu { cpu },
+                "cpu3 does not exist",
+                ErrorKind::NotFound,
+            ),
+            (
+                Error::NoUnitForCpu {
+                    block: "redistributor",
+                    id: 0x1_0203,
+                },
+                "no redistributor for the CPU with hardware id 0x10203",
+                ErrorKind::NotFound,
+            ),
+            (
+                Error::CpuOffline { cpu },
+                "cpu3 is offline",
+                ErrorKind::Offline,
+            ),
+            (
+                Error::OutOfMemory { bytes: 65536, node },
+                "no 65536 bytes of memory on node1",
+                ErrorKind::OutOfMemory,
+            ),
+            (
+                Error::Full {
+                    what: "vectors",
+                    capacity: 202,
+                },
+                "all 202 vectors are taken",
+                ErrorKind::Full,
+            ),
+            (
+                Error::Exists { what: "the table" },
+                "the table exists already",
+                ErrorKind::Exists,
+            ),
+            (
+                Error::Unsupported {
+                    feature: "EOImode 1",
+                },
+                "EOImode 1 is not supported",
+                ErrorKind::Unsupported,
+            ),
+            (
+                Error::Refused {
+                    register: "GICD_CTLR",
+                    value: 0x10,
+                },
+                "GICD_CTLR reads back 0x10",
+                ErrorKind::Hardware,
+            ),
+            (
+                Error::TooSmall {
+                    what: "GICD",
+                    len: 0x1000,
+                    need: 0x1_0000,
+                },
+                "GICD has 0x1000 bytes and needs 0x10000",
+                ErrorKind::Invalid,
+            ),
+            (
+                Error::Firmware {
+                    what: "no region",
+                    at: 0x40,
+                },
+                "firmware table: no region at 0x40",
+                ErrorKind::Hardware,
+            ),
+            (
+                Error::Invalid {
+                    what: "priority",
+                    value: 0x100,
+                },
+                "priority cannot be 0x100",
+                ErrorKind::Invalid,
+            ),
+            (
+                Error::Context { what: "removal" },
+                "not allowed here: removal",
+                ErrorKind::Context,
+            ),
+            (
+                Error::Busy { what: "the line" },
+                "the line is in use",
+                ErrorKind::Busy,
+            ),
+        ] {
+            assert_eq!(
+                (std::format!("{error}").as_str(), error.kind()),
+                (text, kind)
+            );
+        }
+    }
 }

@@ -67,7 +67,9 @@ pub struct Booted {
 /// Boots once. The console's last lines are shown when the verdict is not `passed`, unless
 /// `expected` says that this is what the caller wants to see.
 pub fn boot(job: &Job, expected: Verdict) -> Result<Booted> {
-    let folder = fresh_folder(job)?;
+    let folder = folder(&job.machine.name, job.topology, job.label);
+    let _only_one = lock(&folder)?;
+    empty(&folder)?;
     let defmt_bin = folder.join("defmt.bin");
     let dtb = match job.absent_cpu {
         Some(reg) => Some(dtb::with_absent_cpu(job, &folder, reg)?),
@@ -183,12 +185,20 @@ pub fn test_line(test: &TestRow) -> String {
     }
 }
 
-fn fresh_folder(job: &Job) -> Result<PathBuf> {
-    let folder = folder(&job.machine.name, job.topology, job.label);
+/// Keeps a second xtask from booting into the same folder; released when dropped.
+fn lock(folder: &Path) -> Result<File> {
+    let path = folder.with_extension("lock");
+    fs::create_dir_all(path.parent().unwrap_or(folder))
+        .with_context(|| format!("cannot make the folder of {}", path.display()))?;
+    let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    file.lock()
+        .with_context(|| format!("cannot lock {}", path.display()))?;
+    Ok(file)
+}
+
+fn empty(folder: &Path) -> Result<()> {
     if folder.exists() {
-        fs::remove_dir_all(&folder)
-            .with_context(|| format!("cannot empty {}", folder.display()))?;
+        fs::remove_dir_all(folder).with_context(|| format!("cannot empty {}", folder.display()))?;
     }
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    Ok(folder)
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))
 }

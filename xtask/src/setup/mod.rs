@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the work needs from the machine: found, installed on Debian as root, told elsewhere.
 
+pub mod apt;
 pub mod debian;
 pub mod qemu;
 pub mod sources;
@@ -87,7 +88,7 @@ pub fn ensure(boards: &[&Board], needs: Needs) -> Result<Ready> {
     if !may_install || State::look().is_none() {
         refuse!("{}", advice(&missing));
     }
-    debian::install(
+    apt::install(
         &missing
             .iter()
             .flat_map(|m| m.debian.clone())

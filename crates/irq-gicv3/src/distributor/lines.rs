@@ -17,13 +17,21 @@ impl<B: Frame> Distributor<B> {
         let (count, first) = match intid.kind() {
             Kind::Spi => (self.features.spis, 32),
             Kind::ExtendedSpi => (self.features.espis, 4096),
-            _ => return Err(Error::Invalid { what: "shared INTID", value: intid.get().into() }),
+            _ => {
+                return Err(Error::Invalid {
+                    what: "shared INTID",
+                    value: intid.get().into(),
+                });
+            }
         };
         match Line::of(intid) {
             Some(line) if intid.number() < count => Ok(line),
             _ => {
                 let last = (first + count).saturating_sub(1);
-                Err(Error::HwirqOutOfRange { hwirq: intid.get(), last })
+                Err(Error::HwirqOutOfRange {
+                    hwirq: intid.get(),
+                    last,
+                })
             }
         }
     }
@@ -55,7 +63,9 @@ impl<B: Frame> Distributor<B> {
     /// As for [`mask`](Self::mask).
     pub fn unmask<P: Platform + ?Sized>(&self, platform: &P, intid: IntId) -> Result<(), Error> {
         let line = self.line(intid)?;
-        self.lock.with(platform, |()| self.regs_of(line).isenabler().write_ones(line.bit()));
+        self.lock.with(platform, |()| {
+            self.regs_of(line).isenabler().write_ones(line.bit())
+        });
         Ok(())
     }
 
@@ -101,7 +111,9 @@ impl<B: Frame> Distributor<B> {
         trigger: Trigger,
     ) -> Result<(), Error> {
         let line = self.line(intid)?;
-        self.while_disabled(platform, intid, line, |regs| write_trigger(regs, line, trigger, "GICD_ICFGR"))
+        self.while_disabled(platform, intid, line, |regs| {
+            write_trigger(regs, line, trigger, "GICD_ICFGR")
+        })
     }
 
     /// Sends `intid` to `route` from now on. It is disabled meanwhile; no completion exists
@@ -135,10 +147,14 @@ impl<B: Frame> Distributor<B> {
     /// [`Error::Unsupported`].
     pub fn check_route(&self, route: Route) -> Result<(), Error> {
         if route.is_any() && !self.features.any_cpu {
-            return Err(Error::Unsupported { feature: "1-of-N routing (GICD_TYPER.No1N)" });
+            return Err(Error::Unsupported {
+                feature: "1-of-N routing (GICD_TYPER.No1N)",
+            });
         }
         if !self.features.aff3 && route.cpu().is_some_and(|cpu| cpu.aff3() != 0) {
-            return Err(Error::Unsupported { feature: "Aff3 in a route (GICD_TYPER.A3V)" });
+            return Err(Error::Unsupported {
+                feature: "Aff3 in a route (GICD_TYPER.A3V)",
+            });
         }
         Ok(())
     }
@@ -234,7 +250,10 @@ pub(crate) fn write_trigger<B: Frame>(
     icfgr.set(wanted);
     let now = icfgr.get();
     if (now ^ wanted) & line.edge_bit() != 0 {
-        return Err(Error::Refused { register, value: now.into() });
+        return Err(Error::Refused {
+            register,
+            value: now.into(),
+        });
     }
     Ok(())
 }

@@ -32,7 +32,9 @@ impl<B: Frame> Distributor<B> {
         let alias = t241_chip(intid.get()).and_then(|chip| self.aliases.get(chip));
         match alias {
             Some(bus) => Ok(LineRegs::new(bus, line)),
-            None => Err(Error::Unsupported { feature: "SPI state reads (T241-FABRIC-4)" }),
+            None => Err(Error::Unsupported {
+                feature: "SPI state reads (T241-FABRIC-4)",
+            }),
         }
     }
 
@@ -69,16 +71,22 @@ mod tests {
 
     #[test]
     fn each_chip_of_a_t241_owns_320_interrupts() {
-        assert_eq!([31, 32, 351, 352, 671, 672, 991, 992].map(t241_chip), [
-            None,
-            Some(0),
-            Some(0),
-            Some(1),
-            Some(1),
-            Some(2),
-            Some(2),
-            None
-        ]);
-        assert_eq!([4095, 4096, 4415, 4416].map(t241_chip), [None, Some(3), Some(3), None]);
+        assert_eq!(
+            [31, 32, 351, 352, 671, 672, 991, 992].map(t241_chip),
+            [
+                None,
+                Some(0),
+                Some(0),
+                Some(1),
+                Some(1),
+                Some(2),
+                Some(2),
+                None
+            ]
+        );
+        assert_eq!(
+            [4095, 4096, 4415, 4416].map(t241_chip),
+            [None, Some(3), Some(3), None]
+        );
     }
 }

@@ -43,9 +43,16 @@ pub fn interrupt(
             Device::Compatible(name) => is_compatible(place.node, name) && place.is_available(),
             Device::Path(_) => path.is_some_and(|node| same(node, place.node)),
         };
-        if wanted { Search::Done(resolve(fdt, gic, place, index)) } else { Search::Next }
+        if wanted {
+            Search::Done(resolve(fdt, gic, place, index))
+        } else {
+            Search::Next
+        }
     })?;
-    found.unwrap_or(Err(Error::Firmware { what: "no such device", at: 0 }))
+    found.unwrap_or(Err(Error::Firmware {
+        what: "no such device",
+        at: 0,
+    }))
 }
 
 /// Nodes are places in the blob: two handles are the same node if their names are the same
@@ -60,20 +67,34 @@ fn resolve(
     place: &Place<'_, '_>,
     index: usize,
 ) -> Result<(IntId, Trigger), Error> {
-    let missing = Error::Firmware { what: "no such interrupt of the device", at: index as u64 };
+    let missing = Error::Firmware {
+        what: "no such interrupt of the device",
+        at: index as u64,
+    };
     if let Some(property) = place.node.property("interrupts-extended") {
-        return extended(fdt, gic, &cells(property.value(), "interrupts-extended")?, index);
+        return extended(
+            fdt,
+            gic,
+            &cells(property.value(), "interrupts-extended")?,
+            index,
+        );
     }
     let property = place.node.property("interrupts").ok_or(missing)?;
     let parent = interrupt_parent(place)?;
     if parent != gic.phandle {
         let at = u64::from(parent.unwrap_or(0));
-        return Err(Error::Firmware { what: "interrupt parent is another controller", at });
+        return Err(Error::Firmware {
+            what: "interrupt parent is another controller",
+            at,
+        });
     }
     let all = cells(property.value(), "interrupts")?;
     let entries = all.chunks_exact(gic.interrupt_cells as usize);
     if !entries.remainder().is_empty() {
-        return Err(Error::Firmware { what: "interrupts", at: all.len() as u64 });
+        return Err(Error::Firmware {
+            what: "interrupts",
+            at: all.len() as u64,
+        });
     }
     translate(entries.into_iter().nth(index).ok_or(missing)?)
 }
@@ -98,19 +119,28 @@ fn extended(
     mut list: &[u32],
     index: usize,
 ) -> Result<(IntId, Trigger), Error> {
-    let wrong = Error::Firmware { what: "interrupts-extended", at: list.len() as u64 };
+    let wrong = Error::Firmware {
+        what: "interrupts-extended",
+        at: list.len() as u64,
+    };
     for entry in 0.. {
         let (&parent, rest) = list.split_first().ok_or(wrong)?;
         let ours = Some(parent) == gic.phandle;
-        let count =
-            if ours { gic.interrupt_cells } else { controller_cells(fdt, parent)? } as usize;
+        let count = if ours {
+            gic.interrupt_cells
+        } else {
+            controller_cells(fdt, parent)?
+        } as usize;
         let (specifier, rest) = rest.split_at_checked(count).ok_or(wrong)?;
         if entry == index {
             let what = "interrupt parent is another controller";
             return if ours {
                 translate(specifier)
             } else {
-                Err(Error::Firmware { what, at: parent.into() })
+                Err(Error::Firmware {
+                    what,
+                    at: parent.into(),
+                })
             };
         }
         list = rest;
@@ -126,5 +156,8 @@ fn controller_cells(fdt: Fdt<'_>, wanted: u32) -> Result<u32, Error> {
         _ => Search::Next,
     })?;
     let cells = found.transpose()?.flatten();
-    cells.ok_or(Error::Firmware { what: "no such interrupt controller", at: wanted.into() })
+    cells.ok_or(Error::Firmware {
+        what: "no such interrupt controller",
+        at: wanted.into(),
+    })
 }

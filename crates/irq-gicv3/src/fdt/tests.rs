@@ -65,7 +65,11 @@ fn machine(gic: DeviceTreeNode, change: impl FnOnce(&mut DeviceTreeNode)) -> Vec
     root.add_child(gic);
     let mut timer = node("timer");
     text(&mut timer, "compatible", "arm,armv8-timer");
-    prop(&mut timer, "interrupts", &[1, 13, 4, 1, 14, 4, 1, 11, 4, 1, 10, 4]);
+    prop(
+        &mut timer,
+        "interrupts",
+        &[1, 13, 4, 1, 14, 4, 1, 11, 4, 1, 10, 4],
+    );
     root.add_child(timer);
     let mut uart = node("pl011@9000000");
     text(&mut uart, "compatible", "arm,pl011");
@@ -80,7 +84,10 @@ fn plain() -> Vec<u8> {
 }
 
 fn window(base: u64, len: u64) -> Window {
-    Window { base: PhysAddr::new(base), len }
+    Window {
+        base: PhysAddr::new(base),
+        len,
+    }
 }
 
 #[test]
@@ -90,15 +97,42 @@ fn a_machine_with_two_regions_is_described() {
     assert_eq!(found.distributor, window(0x800_0000, 0x1_0000));
     assert_eq!(
         found.redistributors,
-        [window(0x80a_0000, 0xf6_0000), window(0x40_0000_0000, 0x400_0000)]
+        [
+            window(0x80a_0000, 0xf6_0000),
+            window(0x40_0000_0000, 0x400_0000)
+        ]
     );
     assert_eq!(found.stride, None);
     assert_eq!(found.phandle, Some(0x8005));
     assert_eq!(found.interrupt_cells, 3);
-    assert_eq!(found.maintenance, Some((IntId::ppi(9).unwrap(), Trigger::Level)));
+    assert_eq!(
+        found.maintenance,
+        Some((IntId::ppi(9).unwrap(), Trigger::Level))
+    );
     assert_eq!(found.cpus, [Mpidr::new(0), Mpidr::new(0x101)]);
     assert_eq!(found.compatible, ["linux,dummy-virt", "arm,gic-v3"]);
     assert!(found.properties.is_empty());
+}
+
+#[test]
+fn a_description_is_mapped_window_by_window_or_not_at_all() {
+    let blob = plain();
+    let found = describe(&blob).unwrap();
+    let description = found.mapped(|window| Ok(window.base.get())).unwrap();
+    assert_eq!(description.distributor, 0x800_0000);
+    assert_eq!(description.redistributors, [0x80a_0000, 0x40_0000_0000]);
+    assert_eq!(description.cpus, found.cpus);
+    let refused = Error::Unsupported {
+        feature: "this window",
+    };
+    let map = |window: Window| {
+        if window.len > 0x100_0000 {
+            Err(refused)
+        } else {
+            Ok(())
+        }
+    };
+    assert_eq!(found.mapped(map).map(|_| ()), Err(refused));
 }
 
 #[test]
@@ -125,7 +159,10 @@ fn the_stride_and_four_cells_are_read() {
     assert_eq!(found.stride, Some(0x4_0000));
     assert_eq!(found.interrupt_cells, 4);
     assert_eq!(found.properties, ["mediatek,broken-save-restore-fw"]);
-    assert_eq!(found.machine().properties, ["mediatek,broken-save-restore-fw"]);
+    assert_eq!(
+        found.machine().properties,
+        ["mediatek,broken-save-restore-fw"]
+    );
 }
 
 #[test]
@@ -164,7 +201,10 @@ fn interrupts_of_devices_are_found_by_either_property() {
         Err(Error::Firmware { what, at: 4 })
     );
     let what = "no such device";
-    assert_eq!(get(Device::Path("/nothing"), 0), Err(Error::Firmware { what, at: 0 }));
+    assert_eq!(
+        get(Device::Path("/nothing"), 0),
+        Err(Error::Firmware { what, at: 0 })
+    );
 }
 
 #[test]
@@ -179,7 +219,11 @@ fn an_interrupt_of_another_controller_is_refused_with_its_phandle() {
         prop(&mut key, "interrupts", &[3, 1]);
         root.add_child(key);
         let mut both = node("both");
-        prop(&mut both, "interrupts-extended", &[7, 3, 1, 0x8005, 0, 9, 1]);
+        prop(
+            &mut both,
+            "interrupts-extended",
+            &[7, 3, 1, 0x8005, 0, 9, 1],
+        );
         root.add_child(both);
     });
     let gic = describe(&blob).unwrap();
@@ -198,7 +242,10 @@ fn a_machine_without_the_node_says_so() {
     let mut tree = DeviceTree::new();
     assert_eq!(
         describe(&tree.to_dtb()).map(|_| ()),
-        Err(Error::Firmware { what: "no arm,gic-v3 node", at: 0 })
+        Err(Error::Firmware {
+            what: "no arm,gic-v3 node",
+            at: 0
+        })
     );
     let mut old = node("intc");
     text(&mut old, "compatible", "arm,cortex-a15-gic");
@@ -211,7 +258,10 @@ fn a_machine_without_the_node_says_so() {
 fn a_disabled_controller_is_none() {
     let blob = machine(gic(|gic| text(gic, "status", "disabled")), |_| {});
     let what = "no arm,gic-v3 node";
-    assert_eq!(describe(&blob).map(|_| ()), Err(Error::Firmware { what, at: 0 }));
+    assert_eq!(
+        describe(&blob).map(|_| ()),
+        Err(Error::Firmware { what, at: 0 })
+    );
 }
 
 #[test]
@@ -219,7 +269,10 @@ fn a_truncated_tree_is_an_error_at_every_length() {
     let blob = plain();
     for len in 0..blob.len() {
         let error = describe(&blob[..len]).map(|_| ());
-        assert!(matches!(error, Err(Error::Firmware { .. })), "{len} bytes: {error:?}");
+        assert!(
+            matches!(error, Err(Error::Firmware { .. })),
+            "{len} bytes: {error:?}"
+        );
     }
 }
 
@@ -258,23 +311,37 @@ fn a_tree_that_lies_about_sizes_is_an_error_with_the_value() {
     );
     assert_eq!(what_of(&|gic| prop(gic, "reg", &[0, 0, 0])), ("reg", 3));
     // Too short for their frames, and one over the other.
-    let two = |first_len, base, len| move |gic: &mut DeviceTreeNode| {
-        prop(gic, "#redistributor-regions", &[1]);
-        prop(gic, "reg", &[0, 0x800_0000, 0, first_len, 0, base, 0, len]);
+    let two = |first_len, base, len| {
+        move |gic: &mut DeviceTreeNode| {
+            prop(gic, "#redistributor-regions", &[1]);
+            prop(gic, "reg", &[0, 0x800_0000, 0, first_len, 0, base, 0, len]);
+        }
     };
-    assert_eq!(what_of(&two(0xfff, 0x80a_0000, 0x2_0000)), ("reg of GICD", 0xfff));
-    assert_eq!(what_of(&two(0x1_0000, 0x80a_0000, 0x1_0000)), ("reg of GICR", 0x1_0000));
+    assert_eq!(
+        what_of(&two(0xfff, 0x80a_0000, 0x2_0000)),
+        ("reg of GICD", 0xfff)
+    );
+    assert_eq!(
+        what_of(&two(0x1_0000, 0x80a_0000, 0x1_0000)),
+        ("reg of GICR", 0x1_0000)
+    );
     assert_eq!(
         what_of(&two(0x1_0000, 0x800_8000, 0x2_0000)),
         ("reg windows overlap", 0x800_8000)
     );
     // Cells.
-    assert_eq!(what_of(&|gic| prop(gic, "#interrupt-cells", &[2])), ("#interrupt-cells", 2));
+    assert_eq!(
+        what_of(&|gic| prop(gic, "#interrupt-cells", &[2])),
+        ("#interrupt-cells", 2)
+    );
     assert_eq!(
         what_of(&|gic| prop(gic, "interrupts", &[1, 16, 4])),
         ("interrupt specifier: number", 16)
     );
-    assert_eq!(what_of(&|gic| prop(gic, "interrupts", &[1, 9])), ("interrupts", 2));
+    assert_eq!(
+        what_of(&|gic| prop(gic, "interrupts", &[1, 9])),
+        ("interrupts", 2)
+    );
 }
 
 #[test]
@@ -287,7 +354,10 @@ fn a_cpu_without_a_proper_reg_is_an_error() {
         cpus.add_child(cpu);
     });
     let what = "reg of a CPU";
-    assert_eq!(describe(&blob).map(|_| ()), Err(Error::Firmware { what, at: 8 }));
+    assert_eq!(
+        describe(&blob).map(|_| ()),
+        Err(Error::Firmware { what, at: 8 })
+    );
 }
 
 #[test]
@@ -302,7 +372,10 @@ fn a_tree_deeper_than_any_machine_ends_the_walk() {
     let mut tree = DeviceTree::new();
     tree.root.add_child(inner);
     let what = "no arm,gic-v3 node";
-    assert_eq!(describe(&tree.to_dtb()).map(|_| ()), Err(Error::Firmware { what, at: 0 }));
+    assert_eq!(
+        describe(&tree.to_dtb()).map(|_| ()),
+        Err(Error::Firmware { what, at: 0 })
+    );
 }
 
 /// Everything that reads the blob; the answers do not matter, that there are some does.

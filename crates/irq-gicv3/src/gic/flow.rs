@@ -68,10 +68,14 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
     /// As for `end`, and instead of it.
     pub fn hand_over(&self, active: Active) -> Result<(), Error> {
         if self.setup.eoi_mode != EoiMode::Split {
-            return Err(Error::Unsupported { feature: "priority drop alone with EOImode=0" });
+            return Err(Error::Unsupported {
+                feature: "priority drop alone with EOImode=0",
+            });
         }
         if active.id.get() >= LPI_FIRST {
-            return Err(Error::Unsupported { feature: "an active state of an LPI" });
+            return Err(Error::Unsupported {
+                feature: "an active state of an LPI",
+            });
         }
         self.interface().drop_priority(active.id);
         Ok(())
@@ -90,7 +94,11 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
     #[cold]
     fn note_special(&self, cpu: CpuIndex, intid: u32) {
         if let Some(slot) = self.slots.get(cpu) {
-            count(if intid == SPURIOUS { &slot.spurious } else { &slot.special });
+            count(if intid == SPURIOUS {
+                &slot.spurious
+            } else {
+                &slot.special
+            });
         }
     }
 
@@ -122,7 +130,10 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
     pub(super) fn routed_elsewhere(&self, intid: IntId, cpu: CpuIndex) -> bool {
         let here = self.slots.get(cpu).map(|slot| slot.mpidr());
         intid.kind().is_shared()
-            && self.distributor.route(intid).is_ok_and(|route| route.cpu() != here)
+            && self
+                .distributor
+                .route(intid)
+                .is_ok_and(|route| route.cpu() != here)
     }
 }
 

@@ -30,17 +30,21 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
         let intid = self.layout.intid(irq)?;
         let mpidr = self.effective(mpidr);
         if !self.redistributors.contains(mpidr) {
-            return Err(Error::NoUnitForCpu { block: "GICR", id: mpidr.get() });
+            return Err(Error::NoUnitForCpu {
+                block: "GICR",
+                id: mpidr.get(),
+            });
         }
         let lacks = |(_, slot): (_, &super::Slot)| {
-            slot.target().is_some()
-                && slot.mpidr() == mpidr
-                && !slot.extended_range.load(Relaxed)
+            slot.target().is_some() && slot.mpidr() == mpidr && !slot.extended_range.load(Relaxed)
         };
         if intid.kind() == Kind::ExtendedSpi && self.slots.iter().any(lacks) {
-            return Err(Error::Unsupported { feature: "extended SPIs on that CPU (ExtRange)" });
+            return Err(Error::Unsupported {
+                feature: "extended SPIs on that CPU (ExtRange)",
+            });
         }
-        self.distributor.set_route(&self.platform, intid, mpidr.route())
+        self.distributor
+            .set_route(&self.platform, intid, mpidr.route())
     }
 
     /// Sends a shared interrupt to any CPU that participates, one of them at a time.
@@ -53,7 +57,8 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
     /// Any but a non-maskable interrupt.
     pub fn set_route_any(&self, irq: Irq) -> Result<(), Error> {
         let intid = self.layout.intid(irq)?;
-        self.distributor.set_route(&self.platform, intid, Route::ANY)
+        self.distributor
+            .set_route(&self.platform, intid, Route::ANY)
     }
 
     /// Sets the priority of a shared interrupt. It is masked meanwhile.
@@ -66,10 +71,13 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
     /// Any but a non-maskable interrupt.
     pub fn set_priority(&self, irq: Irq, priority: Priority) -> Result<(), Error> {
         let intid = self.layout.intid(irq)?;
-        let value = self.view.distributor_value(priority).ok_or(Error::Invalid {
-            what: "priority",
-            value: u64::from(priority.get()),
-        })?;
+        let value = self
+            .view
+            .distributor_value(priority)
+            .ok_or(Error::Invalid {
+                what: "priority",
+                value: u64::from(priority.get()),
+            })?;
         self.distributor.set_priority(&self.platform, intid, value)
     }
 
@@ -80,7 +88,9 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
         }
         match self.slots.get(self.platform.this_cpu()) {
             Some(slot) if slot.extended_range.load(Relaxed) => Ok(()),
-            _ => Err(Error::Unsupported { feature: "extended PPIs on this CPU (ExtRange)" }),
+            _ => Err(Error::Unsupported {
+                feature: "extended PPIs on this CPU (ExtRange)",
+            }),
         }
     }
 }
@@ -113,7 +123,8 @@ where
     fn set_trigger(&self, irq: Irq, trigger: Trigger) -> Result<(), Error> {
         let intid = self.layout.intid(irq)?;
         if intid.kind().is_private() {
-            return self.with_own_redistributor(|rd| rd.set_trigger(&self.platform, intid, trigger));
+            return self
+                .with_own_redistributor(|rd| rd.set_trigger(&self.platform, intid, trigger));
         }
         self.distributor.set_trigger(&self.platform, intid, trigger)
     }

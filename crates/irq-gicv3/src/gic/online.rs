@@ -30,15 +30,21 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
     pub fn cpu_online(&self, on: &OnCpu, mpidr: Mpidr) -> Result<(), Error> {
         let slot = self.slot(on.cpu())?;
         if slot.target().is_some() {
-            return Err(Error::Exists { what: "the online CPU" });
+            return Err(Error::Exists {
+                what: "the online CPU",
+            });
         }
         let mpidr = self.effective(mpidr);
         let redistributor = self.redistributors.find(mpidr)?;
         let interface = CpuInterface::new(&self.icc);
         if interface.probe()?.group0 != self.group0 {
-            return Err(Error::Unsupported { feature: "CPUs with different SCR_EL3.FIQ" });
+            return Err(Error::Unsupported {
+                feature: "CPUs with different SCR_EL3.FIQ",
+            });
         }
-        let redistributor = redistributor.wake(&self.platform).map_err(|(_, error)| error)?;
+        let redistributor = redistributor
+            .wake(&self.platform)
+            .map_err(|(_, error)| error)?;
         slot.mpidr.store(mpidr.get(), Ordering::Relaxed);
         let one_state = self.distributor.features().one_security_state;
         slot.redistributor.with(&self.platform, |set_up| {
@@ -50,19 +56,22 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
         let features = match interface.enable(&self.setup) {
             Ok((_, features)) => features,
             Err((_, error)) => {
-                slot.redistributor.with(&self.platform, |set_up| *set_up = false);
+                slot.redistributor
+                    .with(&self.platform, |set_up| *set_up = false);
                 return Err(error);
             }
         };
         if !features.extended_range && self.layout.eppis() + self.layout.espis() != 0 {
             irq_warn!("gicv3: {} takes no extended PPI or SPI", on.cpu());
         }
-        slot.extended_range.store(features.extended_range, Ordering::Relaxed);
+        slot.extended_range
+            .store(features.extended_range, Ordering::Relaxed);
         if !features.range_selector {
             self.range_selector.store(false, Ordering::Relaxed);
         }
         // Release: pairs with the acquire in `Slot::target`.
-        slot.target.store(SgiTarget::new(mpidr).word(), Ordering::Release);
+        slot.target
+            .store(SgiTarget::new(mpidr).word(), Ordering::Release);
         irq_debug!("gicv3: {} online, affinity {:#x}", on.cpu(), mpidr.get());
         Ok(())
     }
@@ -83,10 +92,13 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
             return Err(Error::CpuOffline { cpu });
         }
         slot.target.store(0, Ordering::Release);
-        slot.redistributor.with(&self.platform, |set_up| *set_up = false);
+        slot.redistributor
+            .with(&self.platform, |set_up| *set_up = false);
         self.interface().disable();
         let redistributor = self.redistributors.find(slot.mpidr())?.assume_awake();
-        redistributor.sleep(&self.platform).map_err(|(_, error)| error)?;
+        redistributor
+            .sleep(&self.platform)
+            .map_err(|(_, error)| error)?;
         irq_debug!("gicv3: {} offline", cpu);
         Ok(())
     }

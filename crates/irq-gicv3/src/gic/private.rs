@@ -40,9 +40,9 @@ impl Template {
     pub(super) fn new(priority: u8) -> Self {
         Self {
             change: MaskedLock::new(()),
-            enabled: [const { AtomicU32::new(0) }; WORDS],
-            triggered: [const { AtomicU32::new(0) }; WORDS],
-            edge: [const { AtomicU32::new(0) }; WORDS],
+            enabled: core::array::from_fn(|_| AtomicU32::new(0)),
+            triggered: core::array::from_fn(|_| AtomicU32::new(0)),
+            edge: core::array::from_fn(|_| AtomicU32::new(0)),
             priority: core::array::from_fn(|_| AtomicU8::new(priority)),
         }
     }
@@ -52,12 +52,19 @@ impl Template {
 fn place(intid: IntId) -> Result<(usize, u32), Error> {
     match Line::of(intid) {
         Some(line) if intid.kind().is_private() => Ok((line.index, line.bit())),
-        _ => Err(Error::Invalid { what: "private INTID", value: intid.get().into() }),
+        _ => Err(Error::Invalid {
+            what: "private INTID",
+            value: intid.get().into(),
+        }),
     }
 }
 
 fn set(word: &AtomicU32, bit: u32, on: bool) {
-    if on { word.fetch_or(bit, Relaxed) } else { word.fetch_and(!bit, Relaxed) };
+    if on {
+        word.fetch_or(bit, Relaxed)
+    } else {
+        word.fetch_and(!bit, Relaxed)
+    };
 }
 
 type OwnRedistributor<'g, B> = Redistributor<Part<&'g B>, Awake>;
@@ -78,7 +85,11 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
                 let edge = is(&self.template.edge);
                 let trigger = if edge { Trigger::Edge } else { Trigger::Level };
                 if let Err(error) = rd.set_trigger(&self.platform, intid, trigger) {
-                    irq_warn!("gicv3: trigger of INTID {} refused: {}", intid.get(), error.kind().as_str());
+                    irq_warn!(
+                        "gicv3: trigger of INTID {} refused: {}",
+                        intid.get(),
+                        error.kind().as_str()
+                    );
                 }
             }
             let priority = self.template.priority[index].load(Relaxed);
@@ -155,11 +166,15 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
         let (index, bit) = place(intid)?;
         self.layout.check(intid)?;
         if intid.get() < 16 && trigger == Trigger::Level {
-            return Err(Error::Unsupported { feature: "a level-triggered SGI" });
+            return Err(Error::Unsupported {
+                feature: "a level-triggered SGI",
+            });
         }
         let value = self.view.distributor_value(priority);
-        let value = value
-            .ok_or(Error::Invalid { what: "priority", value: u64::from(priority.get()) })?;
+        let value = value.ok_or(Error::Invalid {
+            what: "priority",
+            value: u64::from(priority.get()),
+        })?;
         self.template.change.with(&self.platform, |()| {
             let word = index / 32;
             set(&self.template.edge[word], bit, trigger == Trigger::Edge);

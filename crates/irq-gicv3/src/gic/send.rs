@@ -26,7 +26,9 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
     fn check(&self, target: SgiTarget) -> Result<(), Error> {
         // Relaxed: a CPU's interface is known before its target is handed out.
         if target.needs_range_selector() && !self.range_selector.load(Relaxed) {
-            return Err(Error::Unsupported { feature: "SGIs to Aff0 above 15 (RSS)" });
+            return Err(Error::Unsupported {
+                feature: "SGIs to Aff0 above 15 (RSS)",
+            });
         }
         Ok(())
     }

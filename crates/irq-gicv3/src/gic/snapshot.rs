@@ -68,7 +68,12 @@ impl<P: Platform, B: Frame, C: IccBus> fmt::Display for Snapshot<'_, P, B, C> {
                 flag(state.pending, " pending"),
                 flag(state.active, " active"),
             )?;
-            match gic.distributor.route(intid).ok().and_then(|route| route.cpu()) {
+            match gic
+                .distributor
+                .route(intid)
+                .ok()
+                .and_then(|route| route.cpu())
+            {
                 Some(cpu) => writeln!(f, "{cpu}")?,
                 None => writeln!(f, "any")?,
             }

@@ -23,12 +23,28 @@ fn fires(quirks: &Quirks<'_>, block: Block, id: u32, name: &str) -> bool {
 fn each_entry_fires_on_its_identity_and_not_beside_it() {
     for quirk in TABLE {
         let (compatible, properties, soc_id) = machine_for(quirk.when);
-        let machine =
-            Machine { compatible: &compatible, properties: &properties, soc_id, midr: None };
-        let right = Quirks { machine, ..Quirks::default() };
-        assert!(fires(&right, quirk.block, quirk.value, quirk.name), "{}", quirk.name);
+        let machine = Machine {
+            compatible: &compatible,
+            properties: &properties,
+            soc_id,
+            midr: None,
+        };
+        let right = Quirks {
+            machine,
+            ..Quirks::default()
+        };
+        assert!(
+            fires(&right, quirk.block, quirk.value, quirk.name),
+            "{}",
+            quirk.name
+        );
         // Bits outside of the mask do not count, each bit inside does.
-        assert!(fires(&right, quirk.block, quirk.value ^ !quirk.mask, quirk.name));
+        assert!(fires(
+            &right,
+            quirk.block,
+            quirk.value ^ !quirk.mask,
+            quirk.name
+        ));
         for bit in (0..32).filter(|bit| quirk.mask >> bit & 1 == 1) {
             assert!(
                 !fires(&right, quirk.block, quirk.value ^ 1 << bit, quirk.name),
@@ -37,12 +53,24 @@ fn each_entry_fires_on_its_identity_and_not_beside_it() {
             );
         }
         // Another block with the same number is another thing.
-        let other = if quirk.block == Block::Cpu { Block::Redistributor } else { Block::Cpu };
-        assert!(!fires(&right, other, quirk.value, quirk.name), "{}", quirk.name);
+        let other = if quirk.block == Block::Cpu {
+            Block::Redistributor
+        } else {
+            Block::Cpu
+        };
+        assert!(
+            !fires(&right, other, quirk.value, quirk.name),
+            "{}",
+            quirk.name
+        );
         // Without what the machine must be, no.
         if quirk.when != When::Always {
             let plain = Quirks::default();
-            assert!(!fires(&plain, quirk.block, quirk.value, quirk.name), "{}", quirk.name);
+            assert!(
+                !fires(&plain, quirk.block, quirk.value, quirk.name),
+                "{}",
+                quirk.name
+            );
         }
     }
 }
@@ -70,7 +98,11 @@ fn identities_from_public_errata_lists_have_their_effects() {
 #[test]
 fn names_are_unique_so_that_a_veto_hits_one_entry() {
     for (i, quirk) in TABLE.iter().enumerate() {
-        assert!(TABLE[i + 1..].iter().all(|other| other.name != quirk.name), "{}", quirk.name);
+        assert!(
+            TABLE[i + 1..].iter().all(|other| other.name != quirk.name),
+            "{}",
+            quirk.name
+        );
     }
 }
 
@@ -85,17 +117,36 @@ fn the_embedder_adds_and_vetoes_entries() {
         effects: Effects::NO_V4,
     };
     let extra = [mine];
-    let quirks = Quirks { extra: &extra, veto: &["Cavium 38539"], ..Quirks::default() };
+    let quirks = Quirks {
+        extra: &extra,
+        veto: &["Cavium 38539"],
+        ..Quirks::default()
+    };
     assert_eq!(quirks.effects(Block::Distributor, 0x43b), Effects::NO_V4);
-    assert_eq!(quirks.effects(Block::Distributor, 0xa000_034c), Effects::empty());
+    assert_eq!(
+        quirks.effects(Block::Distributor, 0xa000_034c),
+        Effects::empty()
+    );
 }
 
 #[test]
 fn a_machine_quirk_needs_no_register() {
-    let machine = Machine { compatible: &["qcom,msm8996-gic-v3"], ..Machine::default() };
-    let quirks = Quirks { machine, ..Quirks::default() };
+    let machine = Machine {
+        compatible: &["qcom,msm8996-gic-v3"],
+        ..Machine::default()
+    };
+    let quirks = Quirks {
+        machine,
+        ..Quirks::default()
+    };
     assert_eq!(quirks.machine_effects(), Effects::NO_WAKER);
-    let machine = Machine { midr: Some(0x411f_d130), ..Machine::default() };
-    let quirks = Quirks { machine, ..Quirks::default() };
+    let machine = Machine {
+        midr: Some(0x411f_d130),
+        ..Machine::default()
+    };
+    let quirks = Quirks {
+        machine,
+        ..Quirks::default()
+    };
     assert_eq!(quirks.machine_effects(), Effects::AFF0_ONLY);
 }

@@ -63,7 +63,10 @@ impl<B: Frame> RedistributorMap<B> {
                 let regs = Gicr { bus: rd };
                 let pidr2 = regs.pidr2().get();
                 if arch_revision(pidr2).is_none() {
-                    return Err(ProbeError::NotGicv3 { register: "GICR_PIDR2", value: pidr2 });
+                    return Err(ProbeError::NotGicv3 {
+                        register: "GICR_PIDR2",
+                        value: pidr2,
+                    });
                 }
                 let iidr = regs.iidr().get();
                 // All redistributors of a machine are mostly alike: log a quirk once.
@@ -73,7 +76,11 @@ impl<B: Frame> RedistributorMap<B> {
                 };
                 known = Some((iidr, effects));
                 let typer = regs.typer().extract();
-                let frames = if typer.is_set(GICR_TYPER::VLPIS) { 4 * FRAME } else { 2 * FRAME };
+                let frames = if typer.is_set(GICR_TYPER::VLPIS) {
+                    4 * FRAME
+                } else {
+                    2 * FRAME
+                };
                 let step = match stride {
                     Some(stride) => stride as usize,
                     None => frames,
@@ -92,21 +99,36 @@ impl<B: Frame> RedistributorMap<B> {
                 if typer.is_set(GICR_TYPER::Last) {
                     break;
                 }
-                let Some(next) = offset.checked_add(step) else { break };
+                let Some(next) = offset.checked_add(step) else {
+                    break;
+                };
                 offset = next;
             }
         }
         entries.sort_unstable_by_key(|entry| entry.affinity);
-        irq_debug!("gicv3: {} redistributors in {} regions", entries.len(), regions.len());
-        Ok(Self { regions, entries, effects: machine })
+        irq_debug!(
+            "gicv3: {} redistributors in {} regions",
+            entries.len(),
+            regions.len()
+        );
+        Ok(Self {
+            regions,
+            entries,
+            effects: machine,
+        })
     }
 
     fn entry(&self, mpidr: Mpidr) -> Option<&Entry> {
         if self.effects.contains(Effects::AFF0_ONLY) {
             let aff0 = u32::from(mpidr.aff0());
-            return self.entries.iter().find(|entry| entry.affinity.get() & 0xff == aff0);
+            return self
+                .entries
+                .iter()
+                .find(|entry| entry.affinity.get() & 0xff == aff0);
         }
-        let found = self.entries.binary_search_by_key(&mpidr.typer(), |entry| entry.affinity);
+        let found = self
+            .entries
+            .binary_search_by_key(&mpidr.typer(), |entry| entry.affinity);
         self.entries.get(found.ok()?)
     }
 
@@ -118,7 +140,10 @@ impl<B: Frame> RedistributorMap<B> {
     /// # Context
     /// Any. Touches no hardware and allocates nothing.
     pub fn find(&self, mpidr: Mpidr) -> Result<Redistributor<Part<&B>, Asleep>, Error> {
-        let missing = Error::NoUnitForCpu { block: "GICR", id: mpidr.get() };
+        let missing = Error::NoUnitForCpu {
+            block: "GICR",
+            id: mpidr.get(),
+        };
         let entry = self.entry(mpidr).ok_or(missing)?;
         let region = self.regions.get(entry.region).ok_or(missing)?;
         let part = Part::new(region, entry.offset, entry.len).ok_or(missing)?;
@@ -147,12 +172,19 @@ impl<B: Frame> RedistributorMap<B> {
 
     /// How many extended PPIs every CPU has: the least of all redistributors.
     pub fn eppis(&self) -> u32 {
-        self.entries.iter().map(|entry| entry.features.eppis).min().unwrap_or(0)
+        self.entries
+            .iter()
+            .map(|entry| entry.features.eppis)
+            .min()
+            .unwrap_or(0)
     }
 }
 
 /// Refuses regions that cannot hold a redistributor each; touches nothing.
-pub(crate) fn check_windows<B: Frame>(regions: &[B], stride: Option<u64>) -> Result<(), ProbeError> {
+pub(crate) fn check_windows<B: Frame>(
+    regions: &[B],
+    stride: Option<u64>,
+) -> Result<(), ProbeError> {
     if regions.is_empty() {
         return Err(ProbeError::NoRegions);
     }
@@ -166,7 +198,11 @@ pub(crate) fn check_windows<B: Frame>(regions: &[B], stride: Option<u64>) -> Res
     for region in regions {
         let len = region.extent();
         if len < 2 * FRAME {
-            return Err(ProbeError::WindowTooShort { block: "GICR", len, need: 2 * FRAME });
+            return Err(ProbeError::WindowTooShort {
+                block: "GICR",
+                len,
+                need: 2 * FRAME,
+            });
         }
     }
     Ok(())

@@ -13,7 +13,10 @@ use crate::regs::Frame;
 use crate::regs::bank::{Bank, BankRegs, Line, LineRegs};
 use crate::regs::gicr::GICR_CTLR;
 
-static RWP: WaitFor = WaitFor { register: "GICR_CTLR", state: "RWP=0" };
+static RWP: WaitFor = WaitFor {
+    register: "GICR_CTLR",
+    state: "RWP=0",
+};
 
 impl<B: Frame> Redistributor<B, Awake> {
     fn line(&self, intid: IntId) -> Result<Line, Error> {
@@ -23,9 +26,15 @@ impl<B: Frame> Redistributor<B, Awake> {
             (Kind::ExtendedPpi, Some(line)) if intid.number() < eppis => Ok(line),
             (Kind::ExtendedPpi, _) => {
                 let last = if eppis == 0 { 31 } else { 1055 + eppis };
-                Err(Error::HwirqOutOfRange { hwirq: intid.get(), last })
+                Err(Error::HwirqOutOfRange {
+                    hwirq: intid.get(),
+                    last,
+                })
             }
-            _ => Err(Error::Invalid { what: "private INTID", value: intid.get().into() }),
+            _ => Err(Error::Invalid {
+                what: "private INTID",
+                value: intid.get().into(),
+            }),
         }
     }
 
@@ -36,9 +45,13 @@ impl<B: Frame> Redistributor<B, Awake> {
     /// Waits until disables have taken effect: `GICR_CTLR.RWP`, bit 3, of this redistributor.
     fn wait_rwp<P: Platform + ?Sized>(&self, platform: &P) -> Result<(), Error> {
         let ctlr = self.regs.ctlr();
-        wait(platform, &RWP, bound(platform), || ctlr.get(), |value| {
-            !GICR_CTLR::RWP.is_set(value)
-        })?;
+        wait(
+            platform,
+            &RWP,
+            bound(platform),
+            || ctlr.get(),
+            |value| !GICR_CTLR::RWP.is_set(value),
+        )?;
         Ok(())
     }
 
@@ -51,7 +64,12 @@ impl<B: Frame> Redistributor<B, Awake> {
     ///
     /// # Context
     /// On its own CPU, masked.
-    pub fn reset<P>(&self, platform: &P, one_security_state: bool, priority: u8) -> Result<(), Error>
+    pub fn reset<P>(
+        &self,
+        platform: &P,
+        one_security_state: bool,
+        priority: u8,
+    ) -> Result<(), Error>
     where
         P: Platform + ?Sized,
     {
@@ -138,7 +156,9 @@ impl<B: Frame> Redistributor<B, Awake> {
         if intid.kind() == Kind::Sgi {
             return match trigger {
                 Trigger::Edge => Ok(()),
-                Trigger::Level => Err(Error::Unsupported { feature: "a level-triggered SGI" }),
+                Trigger::Level => Err(Error::Unsupported {
+                    feature: "a level-triggered SGI",
+                }),
             };
         }
         self.while_disabled(platform, intid, |regs, line| {

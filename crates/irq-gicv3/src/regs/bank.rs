@@ -194,7 +194,10 @@ impl<'b, B: Frame> LineRegs<'b, B> {
 
     /// The route of a shared interrupt; nothing for a private one.
     pub fn irouter(&self) -> Option<Rw<'b, B, u64>> {
-        Some(Rw::new(self.bus, self.line.bank.irouter? + self.line.index * 8))
+        Some(Rw::new(
+            self.bus,
+            self.line.bank.irouter? + self.line.index * 8,
+        ))
     }
 }
 
