@@ -172,6 +172,20 @@ fn the_running_priority_reads_as_it_was_configured_in_every_view() {
 }
 
 #[test]
+fn looking_at_the_priority_view_leaves_the_mask_as_it_was() {
+    for security in [Security::One, Security::Two { fiq: true }] {
+        let sim = SimPlatform::new(1);
+        let model = GicModel::builder(&sim).security(security).build();
+        sim.as_cpu(0, |_| {
+            let before = model.priorities(0).0;
+            let features = CpuInterface::new(model.sysregs()).probe().unwrap();
+            assert_eq!(model.priorities(0).0, before);
+            assert_eq!(features.group0, security == Security::One);
+        });
+    }
+}
+
+#[test]
 fn a_priority_of_the_secure_side_is_refused_where_the_view_shows_it() {
     let security = Security::Two { fiq: false };
     let machine = Machine::with(1, |builder| builder.security(security), plain());

@@ -4,8 +4,6 @@
 //! `scenario=smoke,ipistorm` is a list. Of a key that is given twice the last one counts; words
 //! without `=` are left to others.
 
-use core::str::FromStr;
-
 /// A command line, read in place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CommandLine<'a>(&'a str);
@@ -37,12 +35,6 @@ impl<'a> CommandLine<'a> {
             .filter(move |&(at, item)| !repeated(at, item))
             .map(|(_, item)| item)
     }
-
-    /// The value of `key` as a number, or whatever `T` parses from text; nothing where the key
-    /// is missing or its value does not parse.
-    pub fn parsed<T: FromStr>(&self, key: &str) -> Option<T> {
-        self.value(key)?.parse().ok()
-    }
 }
 
 #[cfg(test)]
@@ -52,10 +44,9 @@ mod tests {
     #[test]
     fn the_last_value_of_a_key_counts() {
         let line = CommandLine::new("quiet cpus=4  scenario=smoke cpus=8");
-        assert_eq!(line.parsed("cpus"), Some(8));
+        assert_eq!(line.value("cpus"), Some("8"));
         assert_eq!(line.value("scenario"), Some("smoke"));
         assert_eq!(line.value("quiet"), None);
-        assert_eq!(line.parsed::<u32>("scenario"), None);
     }
 
     #[test]

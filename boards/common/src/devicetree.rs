@@ -26,8 +26,6 @@ pub struct Bank {
     pub base: u64,
     /// Length in bytes.
     pub len: u64,
-    /// `numa-node-id`, 0 where there is none.
-    pub node: u32,
 }
 
 /// A device node.
@@ -72,12 +70,8 @@ impl<'a> Tree<'a> {
         let nodes = self.fdt.root().children().map(Device);
         nodes
             .filter(|node| node.text("device_type") == Some("memory"))
-            .flat_map(|device| {
-                let node = device.word("numa-node-id").unwrap_or(0);
-                (0..)
-                    .map_while(move |at| device.reg(at))
-                    .map(move |(base, len)| Bank { base, len, node })
-            })
+            .flat_map(|device| (0..).map_while(move |at| device.reg(at)))
+            .map(|(base, len)| Bank { base, len })
     }
 
     /// The usable devices that are compatible with `name`.
@@ -113,12 +107,6 @@ impl<'a> Device<'a> {
         let bytes = self.bytes(name)?;
         let end = bytes.iter().position(|&byte| byte == 0)?;
         core::str::from_utf8(&bytes[..end]).ok()
-    }
-
-    /// The property `name` as one cell.
-    pub fn word(&self, name: &str) -> Option<u32> {
-        let bytes = self.bytes(name)?.first_chunk()?;
-        Some(u32::from_be_bytes(*bytes))
     }
 
     /// Base and length of window `at` of `reg`.

@@ -25,11 +25,6 @@ pub unsafe fn init(start: NonNull<u8>, len: usize) {
     });
 }
 
-/// Bytes in use and free.
-pub fn usage() -> (usize, usize) {
-    HEAP.0.with(|heap| (heap.used(), heap.free()))
-}
-
 // SAFETY: blocks come from `Heap`, which hands out each byte once, and its lock keeps CPUs and
 // interrupt handlers apart.
 unsafe impl GlobalAlloc for Global {

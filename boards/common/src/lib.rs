@@ -3,9 +3,10 @@
 //!
 //! An image is start-up code, a [`Machine`](machine::Machine) and its scenarios; the rest is
 //! here: the [line protocol](protocol) on serial port 0 and the lock under which its lines are
-//! written, [panics as text](panic), the [command line](cmdline), the
-//! [scenario runner](scenario) and the [harness scenarios](harness), the [heap], the
-//! [`defmt` port](binlog), [devicetree queries](devicetree).
+//! written, panics as text, the [command line](cmdline), the
+//! [scenario runner](scenario) and the [harness scenarios](harness), the heap, the
+//! `defmt` port, [devicetree queries](devicetree). The tests that every machine has are
+//! [`smoke`]'s, over what a board [has brought up](mod@bench).
 //!
 //! # Order of use
 //! ```text

@@ -50,15 +50,31 @@ pub fn exactly<B: Bench + ?Sized>(
     Err(Stop::Fail(Failure::here(text)))
 }
 
-/// An action that counts, and the count.
-pub fn counter() -> (Action, Arc<AtomicU32>) {
+/// An action that counts its calls, and the count. `serve` gets the number of the call, from 1.
+///
+/// A line that does not stop would leave the test no time to notice: after far more calls than
+/// any test expects it is masked.
+pub fn counting<B, R>(
+    bench: &B,
+    serve: impl Fn(u32) -> R + Send + Sync + 'static,
+) -> (Action, Arc<AtomicU32>)
+where
+    B: Bench + ?Sized,
+    R: Into<Answer>,
+{
+    const STORM: u32 = 1_000;
+    let lines = bench.lines();
     let count = Arc::new(AtomicU32::new(0));
     let counted = count.clone();
-    (Action::new(move |_| add(&counted)), count)
-}
-
-fn add(count: &AtomicU32) {
-    count.fetch_add(1, Relaxed);
+    let action = Action::new(move |cx| {
+        let call = counted.fetch_add(1, Relaxed) + 1;
+        if call > STORM {
+            // If that fails too, the silence of the image tells.
+            let _ = lines.mask(cx.irq());
+        }
+        serve(call)
+    });
+    (action, count)
 }
 
 /// The timer fires ten times, each at its deadline and not before, and then no more.
@@ -69,18 +85,16 @@ pub fn ten_timer_ticks<B: Bench>(bench: &B) -> Verdict {
     let (platform, timer) = (bench.platform(), bench.timer());
     let before = bench.interrupts().counts(timer.irq()).unwrap_or_default();
     let period = platform.ticks_in(PERIOD_US).0;
-    let ticks = Arc::new(AtomicU32::new(0));
     let early = Arc::new(AtomicU32::new(0));
     let due = Arc::new(AtomicU64::new(0));
-    let action = {
-        let (ticks, early, due) = (ticks.clone(), early.clone(), due.clone());
-        Action::new(move |_| {
+    let (action, ticks) = {
+        let (early, due) = (early.clone(), due.clone());
+        counting(bench, move |tick| {
             let deadline = due.load(Relaxed);
             if (platform.now().0.wrapping_sub(deadline) as i64) < 0 {
-                add(&early);
+                early.fetch_add(1, Relaxed);
             }
-            add(&ticks);
-            if ticks.load(Relaxed) < TICKS {
+            if tick < TICKS {
                 let next = deadline.wrapping_add(period);
                 due.store(next, Relaxed);
                 timer.arm(Ticks(next));
@@ -120,14 +134,7 @@ pub fn ten_timer_ticks<B: Bench>(bench: &B) -> Verdict {
 pub fn a_device_line_fires_once_per_raise<B: Bench>(bench: &B) -> Verdict {
     const RAISES: u32 = 5;
     let device = bench.device().map_err(Stop::Skip)?;
-    let count = Arc::new(AtomicU32::new(0));
-    let action = {
-        let count = count.clone();
-        Action::new(move |_| {
-            add(&count);
-            device.lower();
-        })
-    };
+    let (action, count) = counting(bench, move |_| device.lower());
     let _live = Live::new(bench, device.irq(), action)?;
     for raise in 1..=RAISES {
         check!(device.ready(), "the device is not ready to raise its line");
@@ -145,16 +152,11 @@ pub fn a_device_line_fires_once_per_raise<B: Bench>(bench: &B) -> Verdict {
 pub fn a_level_line_fires_until_it_is_lowered<B: Bench>(bench: &B) -> Verdict {
     const ENTRIES: u32 = 3;
     let device = bench.device().map_err(Stop::Skip)?;
-    let count = Arc::new(AtomicU32::new(0));
-    let action = {
-        let count = count.clone();
-        Action::new(move |_| {
-            add(&count);
-            if count.load(Relaxed) >= ENTRIES {
-                device.lower();
-            }
-        })
-    };
+    let (action, count) = counting(bench, move |entry| {
+        if entry >= ENTRIES {
+            device.lower();
+        }
+    });
     let _live = Live::new(bench, device.irq(), action)?;
     device.raise();
     exactly(bench, "device", &count, ENTRIES).inspect_err(|_| device.lower())
@@ -166,14 +168,7 @@ pub fn a_level_line_fires_until_it_is_lowered<B: Bench>(bench: &B) -> Verdict {
 /// What went wrong.
 pub fn a_masked_line_fires_once_when_it_is_unmasked<B: Bench>(bench: &B) -> Verdict {
     let device = bench.device().map_err(Stop::Skip)?;
-    let count = Arc::new(AtomicU32::new(0));
-    let action = {
-        let count = count.clone();
-        Action::new(move |_| {
-            add(&count);
-            device.lower();
-        })
-    };
+    let (action, count) = counting(bench, move |_| device.lower());
     let _live = Live::new(bench, device.irq(), action)?;
     bench.lines().mask(device.irq()).or_fail("mask")?;
     device.raise();
@@ -196,7 +191,7 @@ pub fn a_masked_line_fires_once_when_it_is_unmasked<B: Bench>(bench: &B) -> Verd
 pub fn an_edge_fires_once_and_is_kept_while_masked<B: Bench>(bench: &B) -> Verdict {
     const EDGES: u32 = 5;
     let irq = bench.spare_edge().map_err(Stop::Skip)?;
-    let (action, count) = counter();
+    let (action, count) = counting(bench, |_| ());
     let _live = Live::new(bench, irq, action)?;
     for edge in 1..=EDGES {
         bench.lines().retrigger(irq).or_fail("retrigger")?;
@@ -216,7 +211,7 @@ pub fn an_edge_fires_once_and_is_kept_while_masked<B: Bench>(bench: &B) -> Verdi
 /// What went wrong.
 pub fn a_removed_action_is_not_called<B: Bench>(bench: &B) -> Verdict {
     let irq = bench.spare_edge().map_err(Stop::Skip)?;
-    let (action, count) = counter();
+    let (action, count) = counting(bench, |_| ());
     let mut live = Live::new(bench, irq, action)?;
     bench.lines().retrigger(irq).or_fail("retrigger")?;
     exactly(bench, "edge", &count, 1)?;
@@ -242,14 +237,7 @@ pub fn a_removed_action_is_not_called<B: Bench>(bench: &B) -> Verdict {
 /// What went wrong.
 pub fn a_deferred_source_is_silent_until_completed<B: Bench>(bench: &B) -> Verdict {
     let irq = bench.spare_edge().map_err(Stop::Skip)?;
-    let count = Arc::new(AtomicU32::new(0));
-    let action = {
-        let count = count.clone();
-        Action::new(move |_| {
-            add(&count);
-            Answer::Deferred
-        })
-    };
+    let (action, count) = counting(bench, |_| Answer::Deferred);
     let _live = Live::new(bench, irq, action)?;
     bench.lines().retrigger(irq).or_fail("retrigger")?;
     exactly(bench, "deferred", &count, 1)?;
@@ -259,14 +247,8 @@ pub fn a_deferred_source_is_silent_until_completed<B: Bench>(bench: &B) -> Verdi
         ));
     }
     bench.lines().retrigger(irq).or_fail("retrigger")?;
-    let (timer, ticked) = (bench.timer(), Arc::new(AtomicU32::new(0)));
-    let tick = {
-        let ticked = ticked.clone();
-        Action::new(move |_| {
-            add(&ticked);
-            timer.stop();
-        })
-    };
+    let timer = bench.timer();
+    let (tick, ticked) = counting(bench, move |_| timer.stop());
     let other = Live::new(bench, timer.irq(), tick)?;
     timer.arm(bench.platform().now());
     exactly(bench, "timer beside a deferred source", &ticked, 1).inspect_err(|_| timer.stop())?;

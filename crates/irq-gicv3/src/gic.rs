@@ -157,6 +157,7 @@ impl Slot {
     }
 
     /// Acquire: pairs with the release in `cpu_online`, so that the affinity is there too.
+    #[inline]
     fn target(&self) -> Option<SgiTarget> {
         match self.target.load(Ordering::Acquire) {
             0 => None,

@@ -160,6 +160,7 @@ impl IntId {
     }
 
     /// The number within its kind: `n` of the constructor; for an LPI its distance from 8192.
+    #[inline]
     pub const fn number(self) -> u32 {
         match self.kind() {
             Kind::Sgi => self.0,

@@ -66,8 +66,21 @@ impl Layout {
         self.irqs
     }
 
-    /// Our number for `intid`, if the hardware has it. LPIs are no lines: none.
+    /// Our number for an acknowledged `intid`. SGIs, PPIs and SPIs take one comparison.
     #[inline]
+    pub fn acknowledged(&self, intid: u32) -> Option<Irq> {
+        if intid < PRIVATE + self.spis {
+            // `new` saw that the last number is a `u32`.
+            return Some(Irq::new(self.irqs.first().get().wrapping_add(intid)));
+        }
+        self.extended(intid)
+    }
+
+    fn extended(&self, intid: u32) -> Option<Irq> {
+        self.irq(IntId::new(intid).ok()?)
+    }
+
+    /// Our number for `intid`, if the hardware has it. LPIs are no lines: none.
     pub const fn irq(&self, intid: IntId) -> Option<Irq> {
         let number = intid.number();
         let offset = match intid.kind() {
@@ -151,6 +164,7 @@ mod tests {
         for irq in layout.irqs().iter() {
             let intid = layout.intid(irq).unwrap();
             assert_eq!(layout.irq(intid), Some(irq));
+            assert_eq!(layout.acknowledged(intid.get()), Some(irq));
             assert!(layout.check(intid).is_ok());
             last = Some(intid.get());
         }
@@ -171,6 +185,7 @@ mod tests {
         for (intid, last) in [(96, 95), (1056, 95), (4096, 95), (8192, 95)] {
             let id = IntId::new(intid).unwrap();
             assert_eq!(layout.irq(id), None);
+            assert_eq!(layout.acknowledged(intid), None);
             assert_eq!(
                 layout.check(id),
                 Err(Error::HwirqOutOfRange { hwirq: intid, last })

@@ -33,6 +33,7 @@ pub fn decode(frames: &[u8], elf: &[u8]) -> Result<String> {
         .get_locations(elf)
         .ok()
         .filter(|p| table.indices().all(|i| p.contains_key(&(i as u64))));
+    let root = crate::workspace::root();
     let mut decoder = table.new_stream_decoder();
     decoder.received(frames);
     let (mut text, mut bad) = (String::new(), 0);
@@ -41,7 +42,8 @@ pub fn decode(frames: &[u8], elf: &[u8]) -> Result<String> {
             Ok(frame) => {
                 write!(text, "{}", frame.display(false))?;
                 if let Some(place) = places.as_ref().and_then(|p| p.get(&frame.index())) {
-                    write!(text, "  ({}:{})", place.file.display(), place.line)?;
+                    let file = place.file.strip_prefix(&root).unwrap_or(&place.file);
+                    write!(text, "  ({}:{})", file.display(), place.line)?;
                 }
                 text.push('\n');
             }

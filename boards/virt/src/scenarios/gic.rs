@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What only a GIC has: SGIs, special INTIDs, redistributors.
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 
 use boards_common::bench::Bench as _;
 use boards_common::live::Live;
 use boards_common::protocol::metric;
-use boards_common::smoke::{counter, exactly};
+use boards_common::smoke::{counting, exactly};
 use boards_common::verdict::{OrFail, Stop, Verdict};
 use boards_common::{check, check_eq, fail};
-use irq_core::{Action, Answer, Irq, Lines};
+use irq_core::{Answer, Irq, Lines};
 use irq_gicv3::{IntId, Sgi};
 use irq_hal::{Error, Platform};
 
@@ -90,7 +89,7 @@ pub fn each_free_sgi_reaches_its_sender_once(bench: &Bench) -> Verdict {
         let Some(irq) = irq else {
             fail!("SGI {number} has no irq")
         };
-        let (action, count) = counter();
+        let (action, count) = counting(bench, |_| ());
         lives.push(Live::new(bench, irq, action)?);
         counts.push(count);
     }
@@ -114,14 +113,7 @@ pub fn each_free_sgi_reaches_its_sender_once(bench: &Bench) -> Verdict {
 /// handled.
 pub fn a_line_that_cannot_be_deferred_is_ended(bench: &Bench) -> Verdict {
     let irq = bench.spare_edge().map_err(Stop::Skip)?;
-    let count = Arc::new(AtomicU32::new(0));
-    let action = {
-        let count = count.clone();
-        Action::new(move |_| {
-            count.fetch_add(1, Relaxed);
-            Answer::Deferred
-        })
-    };
+    let (action, count) = counting(bench, |_| Answer::Deferred);
     let _live = Live::new(bench, irq, action)?;
     for edge in 1..=2 {
         bench.lines().retrigger(irq).or_fail("retrigger")?;

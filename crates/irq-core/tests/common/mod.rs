@@ -33,7 +33,7 @@ impl Cpu {
         Self {
             index: CpuIndex::new(index),
             now: Cell::new(0),
-            tick: 0,
+            tick: 1,
             on_relax: None,
         }
     }

@@ -155,7 +155,7 @@ where
         };
         match acknowledged {
             Acknowledge::Interrupt(id) => {
-                let irq = id.intid().ok().and_then(|intid| self.layout.irq(intid));
+                let irq = self.layout.acknowledged(id.get());
                 if irq.is_none() {
                     self.end_unknown(cx.cpu(), id);
                 }
