@@ -3,7 +3,7 @@
 //! tests under `--cfg loom` and `--cfg irq_trace`.
 //!
 //! Integration tests whose name begins with `loom` or `trace` are built once more with that
-//! cfg, in a target folder of their own. Tests that drive the emulator find its path in the
+//! cfg, in a target folder of their own, and those of a feature with it. Tests that drive the emulator find its path in the
 //! environment variable that the board names; without one they skip themselves.
 
 use std::ffi::OsString;
@@ -51,6 +51,9 @@ const NAMED: [Named; 2] = [
     },
 ];
 
+/// Tests of a package's feature: package, feature, integration test.
+const FEATURED: [(&str, &str, &str); 1] = [("irq-hal", "log", "log")];
+
 /// A test binary.
 #[derive(Debug, Eq, PartialEq)]
 struct Binary {
@@ -83,6 +86,25 @@ pub fn run(boards: &[Board], filter: &str) -> Result<Vec<Section>> {
             sections.push(doctests(toolchain, boards, filter)?);
         }
         None => sections.push(unbuilt("host tests")),
+    }
+    for (package, feature, test) in FEATURED {
+        let mut command = toolchain.host_cargo("test");
+        command
+            .args([
+                "--no-run",
+                "--locked",
+                "--message-format=json-render-diagnostics",
+            ])
+            .args(["--package", package, "--features", feature, "--test", test]);
+        let what = format!("{package} with feature {feature}");
+        match build(&what, command)? {
+            Some(binaries) => {
+                for binary in binaries {
+                    sections.push(run_binary(&binary, feature, filter, &emulators)?);
+                }
+            }
+            None => sections.push(unbuilt(&what)),
+        }
     }
     let packages = packages(toolchain)?;
     for named in &NAMED {

@@ -3,6 +3,7 @@
 
 use irq_core::{Interrupts, Irq, Lines, Outcome};
 use irq_hal::Platform;
+use irq_hal::percpu::OnCpu;
 use irq_hal::platform::Ticks;
 
 /// A timer of the CPU it is called on, with an interrupt line of its own.
@@ -58,6 +59,6 @@ pub trait Bench {
     /// Why there is none.
     fn spare_edge(&self) -> Result<Irq, &'static str>;
 
-    /// Enters interrupt handling by hand, masked, as the vector would.
-    fn enter(&self) -> Outcome;
+    /// Enters interrupt handling by hand, as the vector would; `on` was made masked.
+    fn enter(&self, on: &OnCpu) -> Outcome;
 }

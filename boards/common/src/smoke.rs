@@ -9,6 +9,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use irq_core::{Action, Answer, Taken};
+use irq_hal::percpu;
 use irq_hal::platform::Ticks;
 
 use crate::bench::Bench;
@@ -276,26 +277,19 @@ pub fn a_deferred_source_is_silent_until_completed<B: Bench>(bench: &B) -> Verdi
 pub fn an_entry_for_nothing_takes_nothing<B: Bench>(bench: &B) -> Verdict {
     const ENTRIES: u64 = 3;
     let platform = bench.platform();
-    let state = platform.irq_save();
-    let cpu = platform.this_cpu();
-    let nothing = || {
-        bench
-            .interrupts()
-            .cpu_counts(cpu)
-            .unwrap_or_default()
-            .nothing
-    };
-    let before = nothing();
-    let mut taken = Taken::Nothing;
-    for _ in 0..ENTRIES {
-        let outcome = bench.enter();
-        if outcome.taken != Taken::Nothing {
-            taken = outcome.taken;
+    let (taken, counted) = percpu::masked(platform, |on| {
+        let counts = || bench.interrupts().cpu_counts(on.cpu());
+        let nothing = || counts().unwrap_or_default().nothing;
+        let before = nothing();
+        let mut taken = Taken::Nothing;
+        for _ in 0..ENTRIES {
+            let outcome = bench.enter(on);
+            if outcome.taken != Taken::Nothing {
+                taken = outcome.taken;
+            }
         }
-    }
-    let counted = nothing() - before;
-    // SAFETY: the state is that of the `irq_save` above, on this CPU.
-    unsafe { platform.irq_restore(state) };
+        (taken, nothing() - before)
+    });
     check_eq!(taken, Taken::Nothing, "what an entry for nothing took");
     check_eq!(counted, ENTRIES, "entries for nothing");
     metric("spurious", counted, "count");

@@ -8,9 +8,8 @@ use boards_common::bench::{self, LevelDevice};
 use boards_common::cmdline::CommandLine;
 use boards_common::devicetree::Tree;
 use boards_common::println;
-use irq_core::{Interrupts, Irq, IrqContext, IrqRange, Lines, Outcome, Trigger};
-use irq_gicv3::fdt::Window;
-use irq_gicv3::{Config, Description, EoiMode, Gic, IntId, Mpidr, Priority, SysRegs, fdt};
+use irq_core::{Interrupts, Irq, IrqContext, Lines, Outcome, Trigger};
+use irq_gicv3::{Config, EoiMode, Gic, IntId, Mpidr, Priority, SysRegs, fdt};
 use irq_hal::percpu::OnCpu;
 use irq_hal::platform::Ticks;
 use irq_hal::{Error, Platform};
@@ -45,13 +44,7 @@ static SYSTEM: Once<System> = Once::new();
 /// Whatever is wrong with devicetree or hardware.
 pub fn bring_up(tree: &Tree<'_>, line: CommandLine<'_>) -> Result<Bench, Error> {
     let found = fdt::describe(tree.blob())?;
-    let window = |at: Window| MACHINE.map_device(at.base, at.len as usize);
-    let regions = found.redistributors.iter().map(|&region| window(region));
-    let regions = regions.collect::<Result<_, _>>()?;
-    let mut description =
-        Description::new(window(found.distributor)?, regions).with_cpus(&found.cpus);
-    description.stride = found.stride;
-    description.machine = found.machine();
+    let description = found.mapped(|at| MACHINE.map_device(at.base, at.len as usize))?;
     let combined = line
         .list("scenario")
         .any(|name| name == scenarios::COMBINED);
@@ -96,20 +89,14 @@ pub fn bring_up(tree: &Tree<'_>, line: CommandLine<'_>) -> Result<Bench, Error> 
     gic.set_trigger(uart.irq, trigger)?;
 
     // The last SPI: the machine wires the first ones.
-    let spare = (0..988)
-        .rev()
-        .filter_map(IntId::spi)
-        .find_map(|intid| gic.irq(intid));
+    let last = gic.distributor().features().spis.checked_sub(1);
+    let spare = last.and_then(IntId::spi).and_then(|intid| gic.irq(intid));
     if let Some(irq) = spare {
         gic.set_trigger(irq, Trigger::Edge)?;
     }
 
-    let first = gic.irqs().first();
-    let mut private = Vec::from([IrqRange::new(first, 32)?]);
-    if let Some(first) = IntId::eppi(0).and_then(|intid| gic.irq(intid)) {
-        private.push(IrqRange::new(first, gic.redistributors().eppis())?);
-    }
-    let interrupts = Interrupts::with_private(found.cpus.len() as u32, gic.irqs(), &private)?;
+    let cpus = found.cpus.len() as u32;
+    let interrupts = Interrupts::with_private(cpus, gic.irqs(), &gic.private_irqs())?;
     let cpus = found.cpus;
     SYSTEM.call_once(|| System {
         gic,
@@ -140,17 +127,19 @@ fn system() -> Result<&'static System, Error> {
 pub extern "C" fn enter(frame: &Frame) {
     match system() {
         // Nothing here schedules, so nothing is asked of us after the dispatch.
-        Ok(system) => drop(system.enter(Some(frame))),
+        Ok(system) => {
+            // SAFETY: the vector masked, and returns after this; TPIDR_EL1 leads to this CPU's
+            // block alone.
+            let on = unsafe { OnCpu::new(cpu::this().index) };
+            let _ = system.enter(on, Some(frame));
+        }
         Err(error) => panic!("{error}"),
     }
 }
 
 impl System {
     #[inline]
-    fn enter(&self, frame: Option<&dyn Any>) -> Outcome {
-        // SAFETY: masked by the vector, or by the caller of `Bench::enter`, until this returns;
-        // TPIDR_EL1 leads to this CPU's block alone.
-        let on = unsafe { OnCpu::new(cpu::this().index) };
+    fn enter(&self, on: OnCpu, frame: Option<&dyn Any>) -> Outcome {
         self.interrupts
             .dispatch(&self.gic, &IrqContext::new(on, frame, None))
     }
@@ -227,7 +216,9 @@ impl bench::Bench for Bench {
         self.0.spare.ok_or("the controller has no SPI")
     }
 
-    fn enter(&self) -> Outcome {
-        self.0.enter(None)
+    fn enter(&self, on: &OnCpu) -> Outcome {
+        // SAFETY: `on` promises the same, for longer than this call.
+        let on = unsafe { OnCpu::new(on.cpu()) };
+        self.0.enter(on, None)
     }
 }

@@ -5,10 +5,11 @@
 //! that all Rust code runs with caches on: atomics on Device memory are undefined. The rest is
 //! added here, once it is known. Entries only ever go from invalid to valid, so nothing needs
 //! break-before-make or a TLB invalidation, and there is no table to free: that is why this is
-//! thirty lines of our own and not a page-table library, which would want a heap before the
+//! a small table of our own and not a page-table library, which would want a heap before the
 //! heap's memory is mapped, and a second set of tables to switch to.
 //!
-//! 39 bits of address (512 GiB) in one level-1 table, level 2 below it.
+//! 39 bits of address (512 GiB) in one level-1 table, level 2 below it. Descriptors: DDI 0487,
+//! "The AArch64 Virtual Memory System Architecture", "Translation table descriptor formats".
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
