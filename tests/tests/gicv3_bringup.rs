@@ -4,10 +4,11 @@
 use irq_core::{Irq, Lines, Trigger};
 use irq_gicv3::cpu_interface::CpuSetup;
 use irq_gicv3::gic::Counts;
+use irq_gicv3::priority::PriorityView;
 use irq_gicv3::{Config, CpuInterface, EoiMode, Gic, IntId, Mpidr, Priority, ProbeError, Sgi};
 use irq_hal::{CpuIndex, Error};
 use irq_sim::gic::{Affinity, Are, Delay, Group, Region, Security};
-use irq_sim::log::Unit;
+use irq_sim::log::{Event, Unit};
 use irq_sim::{SimPlatform, gic::GicModel};
 use irq_tests::gicv3::{Machine, describe, mpidrs, probe};
 
@@ -136,6 +137,8 @@ fn a_non_secure_kernel_works_under_either_routing_of_fiqs() {
             |builder| builder.security(Security::Two { fiq }),
             plain(),
         );
+        let view = machine.gic.priority_view();
+        assert_eq!(view == PriorityView::Same, fiq);
         works(&machine);
         // As the hardware compares them, interrupts are more urgent than the mask, and both
         // lie in the non-secure half.
@@ -207,8 +210,62 @@ fn a_priority_of_the_secure_side_is_refused_where_the_view_shows_it() {
     let model = GicModel::builder(&sim).security(security).build();
     assert_eq!(
         probe(&model, config).err(),
-        Some(ProbeError::Hardware(error))
+        Some(ProbeError::Priority { priority: 0x40 })
     );
+    assert_untouched(&model);
+    // The distributor alone refuses it too.
+    let quirks = irq_gicv3::quirks::Quirks::default();
+    let mut distributor = irq_gicv3::Distributor::new(model.gicd(), &quirks).unwrap();
+    let setup = irq_gicv3::distributor::Setup {
+        priority: Priority::new(0x40),
+        group0: true,
+        route: Mpidr::new(0).route(),
+    };
+    assert_eq!(distributor.init(&sim, &setup), Err(error));
+    assert_untouched(&model);
+}
+
+/// Nothing was written to distributor and redistributors.
+fn assert_untouched(model: &GicModel) {
+    let stores = model.sim().log().all().filter(|event| match event {
+        Event::Store(access) => matches!(access.unit, Unit::Gicd | Unit::Gicr(_)),
+        _ => false,
+    });
+    assert_eq!(stores.events().len(), 0, "{stores}");
+}
+
+#[test]
+fn a_first_route_to_no_cpu_is_refused_before_anything_is_written() {
+    let route = |mpidr| Config {
+        route: Some(Mpidr::new(mpidr)),
+        ..plain()
+    };
+    let sim = SimPlatform::new(2);
+    let model = GicModel::builder(&sim).build();
+    let missing = Error::NoUnitForCpu {
+        block: "GICR",
+        id: 0x500,
+    };
+    assert_eq!(
+        probe(&model, route(0x500)).err(),
+        Some(ProbeError::Hardware(missing))
+    );
+    assert_untouched(&model);
+    assert!(probe(&model, route(model.mpidr(1))).is_ok());
+    assert_eq!(model.source(40).route, model.mpidr(1) & 0xff_00ff_ffff);
+
+    // A redistributor with an Aff3 that the distributor cannot hold.
+    let sim = SimPlatform::new(1);
+    let model = GicModel::builder(&sim)
+        .affinities([Affinity::new(1, 0, 0, 0)])
+        .a3v(false)
+        .build();
+    let error = probe(&model, route(model.mpidr(0))).err();
+    assert!(
+        matches!(error, Some(ProbeError::Hardware(Error::Unsupported { .. }))),
+        "{error:?}"
+    );
+    assert_untouched(&model);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use irq_hal::percpu::OnCpu;
 use irq_hal::{Barrier, Bus, CpuIndex, Error, ErrorKind};
 use irq_sim::SimPlatform;
 use irq_sim::gic::GicModel;
+use irq_sim::log::Fence;
 use irq_tests::gicv3::{Machine, icc};
 
 fn machine(eoi_mode: EoiMode) -> Machine {
@@ -264,4 +265,28 @@ fn counting_for_a_cpu_that_cannot_be_is_an_error() {
     let machine = machine(EoiMode::Combined);
     let cpu = CpuIndex::new(2);
     assert_eq!(machine.gic.counts(cpu), Err(Error::NoSuchCpu { cpu }));
+}
+
+#[test]
+fn what_was_done_to_the_device_comes_before_the_end_of_a_deferred_interrupt() {
+    let machine = machine(EoiMode::Split);
+    let irq = machine.irq(40);
+    machine.gic.unmask(irq).unwrap();
+    let line = machine.model.line(40);
+    line.assert();
+    let (_, active) = machine.ack(0).unwrap();
+    machine
+        .sim
+        .as_cpu(0, |_| machine.gic.defer(active))
+        .unwrap();
+    line.deassert();
+    let trace = machine.trace(|| {
+        machine
+            .sim
+            .as_cpu(0, |_| machine.gic.complete(irq))
+            .unwrap();
+    });
+    assert_eq!(trace.barriers(Fence::Complete), 1, "{trace}");
+    assert_eq!(trace.barriers(Fence::Synchronize), 1, "{trace}");
+    assert_eq!(trace.stores(icc(0)), 1, "{trace}");
 }

@@ -194,3 +194,10 @@ fn a_sleeping_redistributor_that_is_slow_is_waited_for_both_ways() {
     machine.model.line(40).assert();
     assert_eq!(machine.take(0), Some(40));
 }
+
+#[test]
+fn a_cpu_whose_group_0_firmware_left_on_can_go_offline() {
+    let machine = Machine::with(1, |builder| builder.left_over(true), Config::default());
+    machine.offline(0).unwrap();
+    assert!(!machine.model.awake(0));
+}

@@ -283,3 +283,32 @@ fn a_line_of_an_offline_cpu_is_an_error() {
         Err(Error::CpuOffline { cpu })
     );
 }
+
+#[test]
+fn a_cleared_pending_state_is_gone_for_an_edge_and_comes_back_with_a_level() {
+    let machine = machine(1);
+    for number in [40, 4100] {
+        let (irq, intid) = (machine.irq(number), IntId::new(number).unwrap());
+        let distributor = machine.gic.distributor();
+        let pending = || machine.gic.state(irq).unwrap().pending;
+        machine.gic.set_trigger(irq, Trigger::Edge).unwrap();
+        machine.model.line(number).pulse();
+        assert!(pending());
+        let trace = machine.trace(|| distributor.clear_pending(intid).unwrap());
+        assert_eq!((trace.accesses(), trace.stores(Unit::Gicd)), (1, 1));
+        assert!(!pending());
+        machine.gic.unmask(irq).unwrap();
+        assert_eq!(machine.take(0), None);
+
+        // A device that holds its line up is pending all the same.
+        machine.gic.mask(irq).unwrap();
+        machine.gic.set_trigger(irq, Trigger::Level).unwrap();
+        machine.model.line(number).assert();
+        distributor.clear_pending(intid).unwrap();
+        assert!(pending());
+        machine.model.line(number).deassert();
+        assert!(!pending());
+    }
+    let timer = IntId::ppi(11).unwrap();
+    assert!(machine.gic.distributor().clear_pending(timer).is_err());
+}

@@ -8,6 +8,7 @@
 use alloc::vec::Vec;
 
 use irq_hal::atomic::{AtomicU64, Ordering::Relaxed};
+use irq_hal::heap::try_vec;
 use irq_hal::percpu::{CachePadded, PerCpu};
 use irq_hal::{CpuIndex, Error};
 
@@ -82,7 +83,7 @@ impl Tallies {
     pub(crate) fn new(cpus: u32, private: u32, devices: u32) -> Result<Self, Error> {
         let lines = (private as usize).div_ceil(PER_LINE);
         let block = |_| {
-            let mut private = crate::try_vec(lines)?;
+            let mut private = try_vec(lines)?;
             private.extend((0..lines).map(|_| Line::new(core::array::from_fn(|_| Tally::new()))));
             Ok(CpuBlock {
                 nothing: AtomicU64::new(0),
@@ -90,7 +91,7 @@ impl Tallies {
                 private,
             })
         };
-        let mut tallies = crate::try_vec(devices as usize)?;
+        let mut tallies = try_vec(devices as usize)?;
         tallies.extend((0..devices).map(|_| CachePadded::new(Tally::new())));
         Ok(Self {
             cpus: PerCpu::try_new(cpus, block)?,

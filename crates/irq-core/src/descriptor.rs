@@ -12,6 +12,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem;
 
+use irq_hal::heap::{out_of_memory, try_vec};
 use irq_hal::lock::MaskedLock;
 use irq_hal::percpu;
 use irq_hal::removal::{Readers, Retired, Slot};
@@ -207,9 +208,9 @@ impl Drop for Change<'_> {
 }
 
 fn try_list(capacity: usize) -> Result<Box<List>, Error> {
-    let mut one = crate::try_vec(1)?;
-    one.push(crate::try_vec(capacity)?);
+    let mut one = try_vec(1)?;
+    one.push(try_vec(capacity)?);
     one.into_boxed_slice()
         .try_into()
-        .map_err(|_| crate::out_of_memory::<List>(1))
+        .map_err(|_| out_of_memory::<List>(1))
 }

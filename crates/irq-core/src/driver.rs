@@ -62,7 +62,8 @@ pub trait Lines: Sync {
     /// Those of the trait.
     fn unmask(&self, irq: Irq) -> Result<(), Error>;
 
-    /// Sets how the line triggers. The line must be masked where the controller asks for it.
+    /// Sets how the line triggers. Where the controller wants the line disabled meanwhile, the
+    /// driver does that; the line is masked or not afterwards as it was before.
     ///
     /// # Errors
     /// [`Error::Unsupported`] for a fixed trigger, [`Error::Refused`] if it reads back another.

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::cell::Cell;
 use core::fmt;
 
+use irq_hal::heap::try_vec;
 use irq_hal::percpu::OnCpu;
 use irq_hal::removal::Readers;
 use irq_hal::{CpuIndex, Error, Platform};
@@ -49,8 +50,8 @@ impl Interrupts {
     pub fn with_private(cpus: u32, irqs: IrqRange, private: &[IrqRange]) -> Result<Self, Error> {
         let readers = Readers::new(cpus)?;
         let count = irqs.count() as usize;
-        let mut descriptors = crate::try_vec(count)?;
-        let mut changes = crate::try_vec(count)?;
+        let mut descriptors = try_vec(count)?;
+        let mut changes = try_vec(count)?;
         let (mut privates, mut devices) = (0, 0);
         for irq in irqs.iter() {
             let (next, place): (&mut u32, fn(u32) -> Place) =
@@ -192,6 +193,9 @@ impl Interrupts {
                     let (f, word) = (*f, *word);
                     drop(list);
                     drop(ending);
+                    // The call may come back on another CPU: nothing reads the entry's proof
+                    // after it. What is left needs the number of the CPU that took the
+                    // interrupt, and a count that any CPU may add to.
                     return match f(word, cx) {
                         Answer::NotMine => Answer::NotMine,
                         Answer::Handled | Answer::Deferred => Answer::Handled,

@@ -57,10 +57,6 @@
 
 extern crate alloc;
 
-use alloc::vec::Vec;
-
-use irq_hal::{Error, NodeId};
-
 mod action;
 mod context;
 mod counts;
@@ -84,18 +80,4 @@ pub use registration::Registration;
 pub mod cpu {
     pub use irq_hal::percpu::OnCpu;
     pub use irq_hal::{CpuIndex, NodeId};
-}
-
-fn out_of_memory<T>(count: usize) -> Error {
-    Error::OutOfMemory {
-        bytes: count.saturating_mul(size_of::<T>()),
-        node: NodeId::FLAT,
-    }
-}
-
-fn try_vec<T>(capacity: usize) -> Result<Vec<T>, Error> {
-    let mut vec = Vec::new();
-    vec.try_reserve_exact(capacity)
-        .map_err(|_| out_of_memory::<T>(capacity))?;
-    Ok(vec)
 }

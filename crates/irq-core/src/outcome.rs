@@ -22,6 +22,7 @@ impl From<()> for Answer {
 }
 
 /// What became of the interrupt that a dispatch acknowledged.
+#[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Taken {

@@ -2,8 +2,9 @@
 //! The CPU interface: acknowledge, end, send, and its bring-up on each CPU.
 //!
 //! ```text
-//! Off --enable--> On     SRE=1, isb, read back; IGRPEN1=0; which groups are ours (PMR);
-//!                        PMR, BPR1=0, CTLR; APRs=0 by PRIbits; isb; IGRPEN1=1; isb
+//! Off --enable--> On     SRE=1, isb, read back; which groups are ours (PMR); IGRPEN1=0, and
+//!                        IGRPEN0=0 if it is ours; isb; PMR, CTLR; isb; BPR1=0; APRs=0 by
+//!                        PRIbits; isb; IGRPEN1=1; isb
 //! acknowledge            IAR1, dsb sy, isb
 //! end                    [dsb sy, isb,] EOIR1, and with EOImode 1: isb, DIR
 //! send                   dsb ishst, SGI1R, isb
@@ -15,7 +16,7 @@ use core::marker::PhantomData;
 use irq_hal::{Error, irq_warn};
 use tock_registers::interfaces::{ReadWriteable, Readable, Writeable};
 
-use crate::intid::{INTID_BITS, IntId, LPI_FIRST, SPECIAL_FIRST, SPURIOUS};
+use crate::intid::{INTID_BITS, IntId, Kind, LPI_FIRST, SPECIAL_FIRST, SPURIOUS};
 use crate::priority::Priority;
 use crate::regs::icc::{ICC_CTLR_EL1, ICC_SRE, Icc, IccBus};
 use crate::sgi::SgiCommand;
@@ -99,7 +100,7 @@ impl ActiveId {
     /// SGIs and LPIs are edges: no device holds a line up.
     #[inline]
     const fn may_be_level(self) -> bool {
-        self.0 >= 16 && self.0 < LPI_FIRST
+        self.0 >= Kind::Ppi.first() && self.0 < LPI_FIRST
     }
 }
 
@@ -136,6 +137,9 @@ impl<C: IccBus> CpuInterface<C, Off> {
     ///
     /// # Errors
     /// [`Error::Refused`] if a higher level forbids it.
+    ///
+    /// # Context
+    /// At EL2, masked.
     pub fn enable_el2(&self) -> Result<(), Error> {
         let sre = self.icc.sre_el2();
         sre.modify(
@@ -223,6 +227,11 @@ impl<C: IccBus> CpuInterface<C, Off> {
     fn set_up(&self, setup: &CpuSetup) -> Result<CpuFeatures, Error> {
         let features = self.probe()?;
         self.icc.igrpen1().set(0);
+        if features.group0 {
+            // No Group 0 interrupt is ours to take, and with the group on the redistributor
+            // must not be put to sleep.
+            self.icc.igrpen0().set(0);
+        }
         self.icc.bus.synchronize();
         let pmr = self.icc.pmr();
         pmr.set(u64::from(setup.priority_mask.get()));
@@ -233,8 +242,6 @@ impl<C: IccBus> CpuInterface<C, Off> {
                 value: 0,
             });
         }
-        // The minimum; firmware may leave one so large that nothing preempts.
-        self.icc.bpr1().set(0);
         let split = setup.eoi_mode == EoiMode::Split;
         let ctlr = self.icc.ctlr();
         ctlr.modify(ICC_CTLR_EL1::EOImode.val(u64::from(split)) + ICC_CTLR_EL1::CBPR::CLEAR);
@@ -245,6 +252,10 @@ impl<C: IccBus> CpuInterface<C, Off> {
                 value: now,
             });
         }
+        // Only now does BPR1 take writes: with CBPR=1 it ignores them.
+        self.icc.bus.synchronize();
+        // The minimum; firmware may leave one so large that nothing preempts.
+        self.icc.bpr1().set(0);
         let active_registers = match features.priority_bits {
             7.. => 4,
             6 => 2,
@@ -373,6 +384,11 @@ impl<C: IccBus> CpuInterface<C, On> {
             return Err(Error::Unsupported {
                 feature: "deactivation of an LPI",
             });
+        }
+        if active.may_be_level() {
+            // As before an end: what was done to the device comes first.
+            self.icc.bus.complete();
+            self.icc.bus.synchronize();
         }
         self.deactivate(active);
         Ok(())

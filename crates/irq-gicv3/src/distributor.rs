@@ -27,7 +27,7 @@ use tock_registers::interfaces::{ReadWriteable, Readable, Writeable};
 
 use crate::affinity::Route;
 use crate::error::ProbeError;
-use crate::intid::SPIS_MAX;
+use crate::intid::{Kind, SPIS_MAX};
 use crate::priority::{Priority, PriorityView};
 use crate::quirks::{Block, Effects, Quirks};
 use crate::regs::bank::{Bank, BankRegs};
@@ -35,6 +35,10 @@ use crate::regs::gicd::{GICD_CTLR, GICD_TYPER, Gicd};
 use crate::regs::{FRAME, Frame, arch_revision};
 
 /// Bounds of a wait for the distributor or a redistributor: 100 ms, or a million polls.
+///
+/// The architecture names no bound; 100 ms is our choice: room for a unit that is powered up and
+/// for a virtual CPU that is not run meanwhile, and short enough to be waited out masked and under
+/// a leaf lock. The polls end it where the clock stands still.
 pub(crate) fn bound<P: Platform + ?Sized>(platform: &P) -> Bound {
     Bound::new(platform, 100_000, 1_000_000)
 }
@@ -137,7 +141,8 @@ impl<B: Frame> Distributor<B> {
     ///
     /// # Errors
     /// [`Error::Timeout`] if it stays busy; [`Error::Refused`] if affinity routing does not
-    /// stick; [`Error::Invalid`] for a priority that this view does not have.
+    /// stick; [`Error::Invalid`] for a priority that this view does not have, before anything is
+    /// written.
     ///
     /// # Context
     /// Once, before any CPU takes an interrupt.
@@ -145,18 +150,24 @@ impl<B: Frame> Distributor<B> {
     where
         P: Platform + ?Sized,
     {
+        // Before the first store. A quirk may settle on one security state below, whose view
+        // has every priority.
+        self.priority_value(setup)?;
         self.quiesce(platform)?;
         self.affinity_routing(platform)?;
-        let view = PriorityView::of(self.features.one_security_state, setup.group0);
-        let priority = view
-            .distributor_value(setup.priority)
-            .ok_or(Error::Invalid {
-                what: "priority",
-                value: u64::from(setup.priority.get()),
-            })?;
+        let priority = self.priority_value(setup)?;
         self.set_up(platform, priority, setup.route)?;
         self.regs.ctlr().modify(GICD_CTLR::EnableGrp1::SET);
         self.wait_rwp(platform)
+    }
+
+    fn priority_value(&self, setup: &Setup) -> Result<u8, Error> {
+        let view = PriorityView::of(self.features.one_security_state, setup.group0);
+        view.distributor_value(setup.priority)
+            .ok_or(Error::Invalid {
+                what: "priority",
+                value: u64::from(setup.priority.get()),
+            })
     }
 
     /// Disables all groups. ARE stays as found: clearing it is UNPREDICTABLE.
@@ -194,7 +205,8 @@ impl<B: Frame> Distributor<B> {
     where
         P: Platform + ?Sized,
     {
-        let spis = (&Bank::SPI, 32, 32 + self.features.spis as usize);
+        let first = Kind::Spi.first() as usize;
+        let spis = (&Bank::SPI, first, first + self.features.spis as usize);
         let espis = (&Bank::ESPI, 0, self.features.espis as usize);
         for (bank, from, to) in [spis, espis] {
             let regs = BankRegs::new(&self.regs.bus, bank);

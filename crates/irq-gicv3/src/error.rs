@@ -5,7 +5,8 @@ use irq_hal::Error;
 use thiserror::Error as ThisError;
 
 /// What a probe found. Unless it is [`Hardware`](Self::Hardware), nothing has been written to
-/// the controller.
+/// distributor and redistributors. The CPU interface was switched to system registers at most,
+/// and its priority mask is as before.
 #[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ThisError)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

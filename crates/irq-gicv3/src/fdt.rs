@@ -20,7 +20,8 @@ use alloc::vec::Vec;
 use dtoolkit::fdt::Fdt;
 use dtoolkit::{Node, Property};
 use irq_core::Trigger;
-use irq_hal::{Error, NodeId, PhysAddr};
+use irq_hal::heap::try_push;
+use irq_hal::{Error, PhysAddr};
 
 use crate::affinity::Mpidr;
 use crate::gic::Description;
@@ -108,13 +109,16 @@ impl FdtDescription<'_> {
     ///
     /// # Errors
     /// Those of `map`; [`Error::OutOfMemory`].
+    ///
+    /// # Context
+    /// Any that may allocate, and where `map` may be called.
     pub fn mapped<B>(
         &self,
         mut map: impl FnMut(Window) -> Result<B, Error>,
     ) -> Result<Description<'_, B>, Error> {
         let mut regions = Vec::new();
         for &region in &self.redistributors {
-            push(&mut regions, map(region)?)?;
+            try_push(&mut regions, map(region)?)?;
         }
         let mut description = Description::new(map(self.distributor)?, regions);
         description.stride = self.stride;
@@ -204,7 +208,7 @@ fn controller<'a>(fdt: Fdt<'a>, place: &Place<'a, '_>) -> Result<FdtDescription<
     let mut compatible = Vec::new();
     for node in [fdt.root(), node] {
         for name in node.compatible().into_iter().flatten() {
-            push(&mut compatible, name)?;
+            try_push(&mut compatible, name)?;
         }
     }
     let mut properties = Vec::new();
@@ -212,7 +216,7 @@ fn controller<'a>(fdt: Fdt<'a>, place: &Place<'a, '_>) -> Result<FdtDescription<
         if let When::Property(name) = quirk.when
             && node.property(name).is_some()
         {
-            push(&mut properties, name)?;
+            try_push(&mut properties, name)?;
         }
     }
     Ok(FdtDescription {
@@ -262,15 +266,6 @@ fn integer(value: &[u8], what: &'static str) -> Result<u64, Error> {
             at: other.len() as u64,
         }),
     }
-}
-
-fn push<T>(list: &mut Vec<T>, item: T) -> Result<(), Error> {
-    list.try_reserve(1).map_err(|_| Error::OutOfMemory {
-        bytes: size_of::<T>(),
-        node: NodeId::FLAT,
-    })?;
-    list.push(item);
-    Ok(())
 }
 
 #[cfg(test)]

@@ -193,7 +193,10 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
     /// `icc` is the interface of the CPU that runs, [`SysRegs`] on hardware.
     ///
     /// # Errors
-    /// See [`ProbeError`]; unless it is [`ProbeError::Hardware`], nothing has been written.
+    /// See [`ProbeError`]; unless it is [`ProbeError::Hardware`], nothing has been written to
+    /// distributor and redistributors. Nor has it for a route without a redistributor
+    /// ([`Error::NoUnitForCpu`]) or with an Aff3 that the distributor cannot hold
+    /// ([`Error::Unsupported`]).
     ///
     /// # Context
     /// The boot CPU, masked, once a heap exists; before any [`cpu_online`](Self::cpu_online).
@@ -251,10 +254,16 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
                     .find(|&cpu| redistributors.contains(cpu))
             })
             .or_else(|| redistributors.affinities().next())
-            .unwrap_or(Mpidr::new(0));
+            .ok_or(ProbeError::NoRegions)?;
+        if !redistributors.contains(route) {
+            return Err(no_redistributor(route).into());
+        }
+        distributor.check_route(route.route())?;
 
         let interface = CpuInterface::new(&icc);
         let group0 = interface.probe()?.group0;
+        // Before anything is written; no view that init can come to has fewer priorities.
+        view_value(&features, group0, config.priority)?;
         distributor.init(
             &platform,
             &Setup {
@@ -263,20 +272,14 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
                 route: route.route(),
             },
         )?;
-        let one_state = distributor.features().one_security_state;
+        let settled = *distributor.features();
         // Where a quirk changed the number of security states, the interface's view changed too.
-        let changed = one_state != features.one_security_state;
-        let group0 = if changed {
+        let group0 = if settled.one_security_state != features.one_security_state {
             interface.probe()?.group0
         } else {
             group0
         };
-        let view = PriorityView::of(one_state, group0);
-        let default_priority =
-            view.distributor_value(config.priority)
-                .ok_or(ProbeError::Priority {
-                    priority: config.priority.get(),
-                })?;
+        let (view, default_priority) = view_value(&settled, group0, config.priority)?;
         Ok(Self {
             icc,
             layout,
@@ -316,6 +319,9 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
     ///
     /// # Errors
     /// [`Error::NoSuchIrq`].
+    ///
+    /// # Context
+    /// Any. Touches no hardware.
     pub fn intid(&self, irq: Irq) -> Result<IntId, Error> {
         self.layout.intid(irq)
     }
@@ -367,6 +373,27 @@ fn effective(effects: Effects, mpidr: Mpidr) -> Mpidr {
         mpidr.shifted_down()
     } else {
         mpidr
+    }
+}
+
+/// The view of priorities, and what the distributor takes for `priority` in it.
+fn view_value(
+    features: &distributor::Features,
+    group0: bool,
+    priority: Priority,
+) -> Result<(PriorityView, u8), ProbeError> {
+    let view = PriorityView::of(features.one_security_state, group0);
+    let value = view.distributor_value(priority);
+    let value = value.ok_or(ProbeError::Priority {
+        priority: priority.get(),
+    })?;
+    Ok((view, value))
+}
+
+const fn no_redistributor(mpidr: Mpidr) -> Error {
+    Error::NoUnitForCpu {
+        block: "GICR",
+        id: mpidr.get(),
     }
 }
 

@@ -33,6 +33,8 @@ const SPI_FIRST: u32 = 32;
 const EPPI_FIRST: u32 = 1056;
 const ESPI_FIRST: u32 = 4096;
 
+/// How many SGIs there are.
+pub const SGIS: u32 = 16;
 /// How many PPIs a redistributor has without the extension.
 pub const PPIS: u32 = 16;
 /// How many SPIs there can be.
@@ -61,6 +63,19 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// The INTID of its first one.
+    #[inline]
+    pub const fn first(self) -> u32 {
+        match self {
+            Self::Sgi => 0,
+            Self::Ppi => PPI_FIRST,
+            Self::Spi => SPI_FIRST,
+            Self::ExtendedPpi => EPPI_FIRST,
+            Self::ExtendedSpi => ESPI_FIRST,
+            Self::Lpi => LPI_FIRST,
+        }
+    }
+
     /// Whether each CPU has its own: SGIs, PPIs, extended PPIs.
     pub const fn is_private(self) -> bool {
         matches!(self, Self::Sgi | Self::Ppi | Self::ExtendedPpi)
@@ -101,7 +116,7 @@ impl IntId {
 
     /// SGI `n`, 0 to 15.
     pub const fn sgi(n: u32) -> Option<Self> {
-        if n < PPI_FIRST { Some(Self(n)) } else { None }
+        if n < SGIS { Some(Self(n)) } else { None }
     }
 
     /// PPI `n`, 0 to 15: INTID `16 + n`.
@@ -162,15 +177,15 @@ impl IntId {
     /// The number within its kind: `n` of the constructor; for an LPI its distance from 8192.
     #[inline]
     pub const fn number(self) -> u32 {
-        match self.kind() {
-            Kind::Sgi => self.0,
-            Kind::Ppi => self.0 - PPI_FIRST,
-            Kind::Spi => self.0 - SPI_FIRST,
-            Kind::ExtendedPpi => self.0 - EPPI_FIRST,
-            Kind::ExtendedSpi => self.0 - ESPI_FIRST,
-            Kind::Lpi => self.0 - LPI_FIRST,
-        }
+        self.0 - self.kind().first()
     }
+}
+
+/// The private interrupts of a CPU with `eppis` extended PPIs, in the order of their registers.
+pub(crate) fn private(eppis: u32) -> impl Iterator<Item = IntId> {
+    let sgis = (0..SGIS).filter_map(IntId::sgi);
+    let ppis = (0..PPIS).filter_map(IntId::ppi);
+    sgis.chain(ppis).chain((0..eppis).filter_map(IntId::eppi))
 }
 
 impl From<Sgi> for IntId {
@@ -244,6 +259,7 @@ mod tests {
         for (intid, kind, number) in expect {
             let id = IntId::new(intid).unwrap();
             assert_eq!((id.get(), id.kind(), id.number()), (intid, kind, number));
+            assert_eq!(kind.first() + number, intid);
         }
     }
 

@@ -8,10 +8,10 @@ use irq_core::{Irq, IrqRange};
 use irq_hal::Error;
 
 use crate::error::ProbeError;
-use crate::intid::{EPPIS_MAX, ESPIS_MAX, IntId, Kind, PPIS, SPIS_MAX};
+use crate::intid::{EPPIS_MAX, ESPIS_MAX, IntId, Kind, PPIS, SGIS, SPIS_MAX};
 
 /// How many private interrupts there are without the extension.
-const PRIVATE: u32 = 16 + PPIS;
+const PRIVATE: u32 = SGIS + PPIS;
 
 /// How many interrupts of each kind the hardware has, and where ours begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,7 +85,7 @@ impl Layout {
         let number = intid.number();
         let offset = match intid.kind() {
             Kind::Sgi => number,
-            Kind::Ppi => 16 + number,
+            Kind::Ppi => SGIS + number,
             Kind::Spi if number < self.spis => PRIVATE + number,
             Kind::ExtendedPpi if number < self.eppis => PRIVATE + self.spis + number,
             Kind::ExtendedSpi if number < self.espis => PRIVATE + self.spis + self.eppis + number,
@@ -98,6 +98,9 @@ impl Layout {
     ///
     /// # Errors
     /// [`Error::NoSuchIrq`].
+    ///
+    /// # Context
+    /// Any. Touches no hardware.
     pub fn intid(&self, irq: Irq) -> Result<IntId, Error> {
         let none = Error::NoSuchIrq { irq: irq.get() };
         let offset = self.irqs.offset(irq).ok_or(none)?;
@@ -119,20 +122,24 @@ impl Layout {
     /// Whether the hardware has `intid`, as the block's error says it.
     ///
     /// # Errors
-    /// [`Error::HwirqOutOfRange`] with the last one of its kind.
+    /// [`Error::HwirqOutOfRange`] with the last one of its kind, or the last SPI if there is none
+    /// of that kind.
+    ///
+    /// # Context
+    /// Any. Touches no hardware.
     pub fn check(&self, intid: IntId) -> Result<(), Error> {
         if self.irq(intid).is_some() {
             return Ok(());
         }
-        let last = match intid.kind() {
-            Kind::Spi => 31 + self.spis,
-            Kind::ExtendedPpi if self.eppis != 0 => 1055 + self.eppis,
-            Kind::ExtendedSpi if self.espis != 0 => 4095 + self.espis,
-            _ => 31 + self.spis,
+        let kind = intid.kind();
+        let (first, count) = match kind {
+            Kind::ExtendedPpi if self.eppis != 0 => (kind.first(), self.eppis),
+            Kind::ExtendedSpi if self.espis != 0 => (kind.first(), self.espis),
+            _ => (Kind::Spi.first(), self.spis),
         };
         Err(Error::HwirqOutOfRange {
             hwirq: intid.get(),
-            last,
+            last: first + count - 1,
         })
     }
 

@@ -19,6 +19,9 @@
 //!                     irq_hal::Bus (hardware, model, qtest)
 //! ```
 //!
+//! `boards/virt/src/interrupts.rs` of this project's repository is a worked example: a kernel's
+//! use of all of it, from the devicetree to the entry.
+//!
 //! Facts come from the architecture specification, Arm IHI 0069, which is cited by section
 //! title.
 #![no_std]

@@ -141,8 +141,9 @@ const fn machine(name: &'static str, when: When, effects: Effects) -> Quirk {
     quirk(name, Block::Machine, (0, 0), when, effects)
 }
 
-/// The entries that this driver brings.
+/// The entries that this driver brings, each with the source that it is known from.
 pub const TABLE: &[Quirk] = &[
+    // Vendor erratum 38539 (ThunderX): a read of the reserved `GICD_TYPER2` aborts.
     quirk(
         "Cavium 38539",
         Block::Distributor,
@@ -150,6 +151,7 @@ pub const TABLE: &[Quirk] = &[
         When::Always,
         Effects::NO_TYPER2,
     ),
+    // Vendor errata 23154 (ThunderX) and 38545 (OcteonTX, OcteonTX2): stale acknowledges.
     cavium("Cavium 23154 ThunderX", 0xa1),
     cavium("Cavium 23154 ThunderX 81xx", 0xa2),
     cavium("Cavium 23154 ThunderX 83xx", 0xa3),
@@ -159,6 +161,8 @@ pub const TABLE: &[Quirk] = &[
     cavium("Cavium 38545 OcteonTX2 95xxN", 0xb4),
     cavium("Cavium 38545 OcteonTX2 95xxMM", 0xb5),
     cavium("Cavium 38545 OcteonTX2 95xxO", 0xb6),
+    // Vendor erratum 161010803. HIP06 shares its IIDR with a genuine GIC-600, which has no
+    // extended SPIs: nothing is lost there.
     quirk(
         "Hisilicon 161010803 HIP06",
         Block::Distributor,
@@ -166,6 +170,7 @@ pub const TABLE: &[Quirk] = &[
         When::Always,
         Effects::NO_ESPI,
     ),
+    // The same erratum; the IIDR of HIP07 reads 0.
     quirk(
         "Hisilicon 161010803 HIP07",
         Block::Distributor,
@@ -173,6 +178,7 @@ pub const TABLE: &[Quirk] = &[
         When::Always,
         Effects::NO_ESPI,
     ),
+    // GIC-600 TRM, "GICR_PWRR".
     quirk(
         "GIC-600 power",
         Block::Redistributor,
@@ -180,6 +186,7 @@ pub const TABLE: &[Quirk] = &[
         When::Always,
         Effects::POWER,
     ),
+    // GIC-600AE TRM, "GICR_PWRR".
     quirk(
         "GIC-600AE power",
         Block::Redistributor,
@@ -187,6 +194,7 @@ pub const TABLE: &[Quirk] = &[
         When::Always,
         Effects::POWER,
     ),
+    // GIC-700 TRM, "GICR_PWRR"; the GIC-720AE is like it.
     quirk(
         "GIC-700 power",
         Block::Redistributor,
@@ -194,6 +202,7 @@ pub const TABLE: &[Quirk] = &[
         When::Always,
         Effects::POWER,
     ),
+    // Arm GIC-700 software developers errata notice, 2941627: r0 and r1.
     quirk(
         "Arm 2941627 r0",
         Block::Distributor,
@@ -201,6 +210,7 @@ pub const TABLE: &[Quirk] = &[
         When::Always,
         Effects::LOST_DEACTIVATION,
     ),
+    // The same erratum: r2.
     quirk(
         "Arm 2941627 r2",
         Block::Distributor,
@@ -208,6 +218,7 @@ pub const TABLE: &[Quirk] = &[
         When::Always,
         Effects::LOST_DEACTIVATION,
     ),
+    // Vendor erratum T241-FABRIC-4, on machines of three chips and more.
     quirk(
         "NVIDIA T241-FABRIC-4",
         Block::Distributor,
@@ -215,26 +226,31 @@ pub const TABLE: &[Quirk] = &[
         When::SocId(0x036b_0241),
         Effects::STATE_ALIASED.union(Effects::NO_V4),
     ),
+    // No erratum number: what the firmware of these machines leaves behind.
     machine(
         "RK3399 firmware",
         When::Compatible("rockchip,rk3399"),
         Effects::SET_DS,
     ),
+    // Devicetree binding, `qcom,msm8996-gic-v3`.
     machine(
         "MSM8996 firmware",
         When::Compatible("qcom,msm8996-gic-v3"),
         Effects::NO_WAKER,
     ),
+    // Devicetree binding, `mediatek,broken-save-restore-fw`.
     machine(
         "MediaTek firmware",
         When::Property("mediatek,broken-save-restore-fw"),
         Effects::NO_PSEUDO_NMI,
     ),
+    // Vendor erratum 8601001; devicetree binding `asr,asr8601-gic-v3`.
     machine(
         "ASR8601 8601001",
         When::Compatible("asr,asr8601-gic-v3"),
         Effects::SHIFTED_AFFINITY,
     ),
+    // Seen in public drivers for the part; one source only.
     quirk(
         "Cortex-R52 affinity",
         Block::Cpu,

@@ -8,7 +8,6 @@
 //! that agree in Aff3, Aff2, Aff1 and RS (IHI 0069, "ICC_SGI1R_EL1").
 
 use crate::affinity::Mpidr;
-use crate::intid::{IntId, Kind};
 
 const TARGET_LIST: u64 = 0xffff;
 const RS: u64 = 0xf << 44;
@@ -23,14 +22,6 @@ impl Sgi {
     /// SGI `n`, 0 to 15. A larger number would spill into Aff2 of the register.
     pub const fn new(n: u8) -> Option<Self> {
         if n < 16 { Some(Self(n)) } else { None }
-    }
-
-    /// The SGI that `intid` is, if it is one.
-    pub const fn from_intid(intid: IntId) -> Option<Self> {
-        match intid.kind() {
-            Kind::Sgi => Some(Self(intid.get() as u8)),
-            _ => None,
-        }
     }
 
     /// The number.

@@ -4,6 +4,9 @@
 /// The bus of the running CPU's interface: `mrs` and `msr` by the encodings of
 /// [`regs::icc`](crate::regs::icc). A bus on aarch64 only; elsewhere just a name.
 ///
+/// An offset that is no register of this driver is a failed assertion in debug builds; in release
+/// builds it reads 0, and a write to it is dropped.
+///
 /// The CPU must have the interface (`ID_AA64PFR0_EL1.GIC` other than 0), and the code must run
 /// at EL1 or EL2 with access to it, or an access is an exception.
 #[derive(Clone, Copy, Default, Debug)]
@@ -60,6 +63,7 @@ mod hardware {
                 ICC_BPR1_EL1 => mrs!("S3_0_C12_C12_3"),
                 ICC_CTLR_EL1 => mrs!("S3_0_C12_C12_4"),
                 ICC_SRE_EL1 => mrs!("S3_0_C12_C12_5"),
+                ICC_IGRPEN0_EL1 => mrs!("S3_0_C12_C12_6"),
                 ICC_IGRPEN1_EL1 => mrs!("S3_0_C12_C12_7"),
                 ICC_SRE_EL2 => mrs!("S3_4_C12_C9_5"),
                 _ => {
@@ -87,6 +91,7 @@ mod hardware {
                 ICC_BPR1_EL1 => msr!("S3_0_C12_C12_3", value),
                 ICC_CTLR_EL1 => msr!("S3_0_C12_C12_4", value),
                 ICC_SRE_EL1 => msr!("S3_0_C12_C12_5", value),
+                ICC_IGRPEN0_EL1 => msr!("S3_0_C12_C12_6", value),
                 ICC_IGRPEN1_EL1 => msr!("S3_0_C12_C12_7", value),
                 ICC_SRE_EL2 => msr!("S3_4_C12_C9_5", value),
                 _ => debug_assert!(false, "no writable system register {offset:#x}"),

@@ -125,7 +125,7 @@ impl<T, B: Bus<T>> Bus<T> for Part<B> {
             "offset {offset:#x} outside of a part of {:#x} bytes",
             self.len
         );
-        self.bus.load(self.base + offset)
+        self.bus.load(self.base.wrapping_add(offset))
     }
 
     #[inline(always)]
@@ -135,7 +135,7 @@ impl<T, B: Bus<T>> Bus<T> for Part<B> {
             "offset {offset:#x} outside of a part of {:#x} bytes",
             self.len
         );
-        self.bus.store(self.base + offset, value);
+        self.bus.store(self.base.wrapping_add(offset), value);
     }
 }
 

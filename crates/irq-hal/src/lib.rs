@@ -20,6 +20,7 @@ pub mod atomic;
 pub mod bus;
 pub mod dma;
 pub mod error;
+pub mod heap;
 pub mod ids;
 pub mod lock;
 pub mod log;

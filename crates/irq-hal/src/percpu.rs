@@ -7,10 +7,11 @@ use core::marker::PhantomData;
 pub use crossbeam_utils::CachePadded;
 
 use crate::error::Error;
-use crate::ids::{CpuIndex, NodeId};
+use crate::heap::try_vec;
+use crate::ids::CpuIndex;
 use crate::platform::{Masked, Platform};
 
-/// Proof that the running code is on one CPU and stays there while the value lives.
+/// Proof that the running code is on one CPU and stays there while the value is used.
 ///
 /// Neither `Send` nor `Sync`: it is made where it is used, as the first act of an interrupt's
 /// entry or of a masked section.
@@ -24,8 +25,10 @@ impl OnCpu {
     /// The code runs on `cpu`.
     ///
     /// # Safety
-    /// - The caller runs on the CPU with this index and cannot move to another before the value
-    ///   is dropped: interrupts are masked, or the caller is pinned.
+    /// - The caller runs on the CPU with this index and cannot move to another before the last
+    ///   use of the value, its drop not counted: interrupts are masked; or the caller is pinned,
+    ///   and whatever preempts it on this CPU and makes another `OnCpu` is done with that before
+    ///   the caller goes on (an interrupt is, another thread is not).
     /// - No other CPU uses the same index.
     #[inline]
     pub const unsafe fn new(cpu: CpuIndex) -> Self {
@@ -89,8 +92,7 @@ impl<T> PerCpu<T> {
         cpus: u32,
         mut make: impl FnMut(CpuIndex) -> Result<T, Error>,
     ) -> Result<Self, Error> {
-        let mut blocks = Vec::new();
-        reserve(&mut blocks, cpus)?;
+        let mut blocks = try_vec(cpus as usize)?;
         for cpu in 0..cpus {
             blocks.push(CachePadded::new(make(CpuIndex::new(cpu))?));
         }
@@ -107,12 +109,11 @@ impl<T> PerCpu<T> {
     pub fn from_blocks(
         lent: impl ExactSizeIterator<Item = &'static CachePadded<T>>,
     ) -> Result<Self, Error> {
-        let mut blocks = Vec::new();
         let cpus = u32::try_from(lent.len()).map_err(|_| Error::Invalid {
             what: "number of CPUs",
             value: lent.len() as u64,
         })?;
-        reserve(&mut blocks, cpus)?;
+        let mut blocks = try_vec(cpus as usize)?;
         blocks.extend(lent.take(cpus as usize));
         Ok(Self {
             blocks: Blocks::Lent(blocks),
@@ -147,13 +148,4 @@ impl<T> PerCpu<T> {
             .map(CpuIndex::new)
             .filter_map(|cpu| Some((cpu, self.get(cpu)?)))
     }
-}
-
-fn reserve<B>(blocks: &mut Vec<B>, cpus: u32) -> Result<(), Error> {
-    blocks
-        .try_reserve_exact(cpus as usize)
-        .map_err(|_| Error::OutOfMemory {
-            bytes: (cpus as usize).saturating_mul(size_of::<B>()),
-            node: NodeId::FLAT,
-        })
 }

@@ -28,6 +28,9 @@ pub struct Bound {
 
 impl Bound {
     /// At most `micros` microseconds, and at most `polls` polls.
+    ///
+    /// # Context
+    /// Any. Asks [`Platform::ticks_in`].
     pub fn new<P: Platform + ?Sized>(platform: &P, micros: u32, polls: u32) -> Self {
         Self {
             ticks: platform.ticks_in(micros),

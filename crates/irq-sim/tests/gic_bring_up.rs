@@ -403,7 +403,12 @@ fn left_over_state_is_what_a_driver_must_undo() {
     assert!(ppi.enabled && ppi.pending && ppi.active && ppi.edge);
     let icc = model.icc(0);
     assert_eq!(icc.load(ICC_CTLR_EL1) & 2, 2);
+    // CBPR=1: BPR1 shows BPR0's value and ignores writes, until it is 0.
+    assert_eq!(icc.load(ICC_CTLR_EL1) & 1, 1);
+    icc.store(ICC_BPR1_EL1, 0);
+    icc.store(ICC_CTLR_EL1, 0);
     assert_eq!(icc.load(ICC_BPR1_EL1), 7);
+    assert_eq!(icc.load(ICC_IGRPEN0_EL1), 1);
     assert_ne!(icc.load(ICC_AP1R0_EL1), 0);
     assert_eq!(r32(&model.gicd(), GICD_CTLR) & 2, 2);
 }

@@ -14,9 +14,10 @@ use crate::regs::bank::{Line, LineRegs};
 impl<B: Frame> Distributor<B> {
     /// The place of `intid`, if it is a shared interrupt that this distributor has.
     pub(super) fn line(&self, intid: IntId) -> Result<Line, Error> {
-        let (count, first) = match intid.kind() {
-            Kind::Spi => (self.features.spis, 32),
-            Kind::ExtendedSpi => (self.features.espis, 4096),
+        let kind = intid.kind();
+        let count = match kind {
+            Kind::Spi => self.features.spis,
+            Kind::ExtendedSpi => self.features.espis,
             _ => {
                 return Err(Error::Invalid {
                     what: "shared INTID",
@@ -27,7 +28,7 @@ impl<B: Frame> Distributor<B> {
         match Line::of(intid) {
             Some(line) if intid.number() < count => Ok(line),
             _ => {
-                let last = (first + count).saturating_sub(1);
+                let last = kind.first() + count.saturating_sub(1);
                 Err(Error::HwirqOutOfRange {
                     hwirq: intid.get(),
                     last,
@@ -145,6 +146,9 @@ impl<B: Frame> Distributor<B> {
     ///
     /// # Errors
     /// [`Error::Unsupported`].
+    ///
+    /// # Context
+    /// Any. Touches no hardware.
     pub fn check_route(&self, route: Route) -> Result<(), Error> {
         if route.is_any() && !self.features.any_cpu {
             return Err(Error::Unsupported {
@@ -163,6 +167,9 @@ impl<B: Frame> Distributor<B> {
     ///
     /// # Errors
     /// [`Error::HwirqOutOfRange`] or [`Error::Invalid`] for an INTID that is not here.
+    ///
+    /// # Context
+    /// Any; takes no lock.
     pub fn route(&self, intid: IntId) -> Result<Route, Error> {
         let line = self.line(intid)?;
         let router = self.regs_of(line).irouter();

@@ -6,9 +6,10 @@ use alloc::vec::Vec;
 use dtoolkit::fdt::Fdt;
 use dtoolkit::{Node, Property};
 use irq_hal::Error;
+use irq_hal::heap::try_push;
 
+use super::integer;
 use super::node::u32_property;
-use super::{integer, push};
 use crate::affinity::Mpidr;
 
 /// The affinities of all CPU nodes, in order. Node names are not looked at: they need not
@@ -47,7 +48,7 @@ pub(super) fn cpus(fdt: Fdt<'_>) -> Result<Vec<Mpidr>, Error> {
                 at,
             });
         }
-        push(
+        try_push(
             &mut found,
             Mpidr::new(integer(reg.value(), "reg of a CPU")?),
         )?;

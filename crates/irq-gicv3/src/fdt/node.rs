@@ -7,8 +7,9 @@ use dtoolkit::error::{FdtErrorKind, FdtParseError};
 use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::{Node, Property};
 use irq_hal::Error;
+use irq_hal::heap::try_push;
 
-use super::{Window, push};
+use super::Window;
 
 /// Deeper nodes are not looked at: no controller or device sits there, and the walk uses the
 /// stack.
@@ -108,7 +109,7 @@ pub(super) fn cells(value: &[u8], what: &'static str) -> Result<Vec<u32>, Error>
     }
     let mut cells = Vec::new();
     for &word in words {
-        push(&mut cells, u32::from_be_bytes(word))?;
+        try_push(&mut cells, u32::from_be_bytes(word))?;
     }
     Ok(cells)
 }
@@ -192,7 +193,7 @@ impl<'a> Place<'a, '_> {
         for entry in entries {
             let (base, len) = entry.split_at(address);
             let window = Window::new(number(base), number(len))?;
-            push(&mut windows, parent.cpu_window(window)?)?;
+            try_push(&mut windows, parent.cpu_window(window)?)?;
         }
         Ok(windows)
     }

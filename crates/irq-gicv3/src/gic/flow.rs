@@ -49,6 +49,9 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
     ///
     /// # Errors
     /// [`Error::NoSuchCpu`].
+    ///
+    /// # Context
+    /// Any, from any CPU. Touches no hardware.
     pub fn counts(&self, cpu: CpuIndex) -> Result<Counts, Error> {
         let slot = self.slot(cpu)?;
         Ok(Counts {

@@ -30,10 +30,7 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
         let intid = self.layout.intid(irq)?;
         let mpidr = self.effective(mpidr);
         if !self.redistributors.contains(mpidr) {
-            return Err(Error::NoUnitForCpu {
-                block: "GICR",
-                id: mpidr.get(),
-            });
+            return Err(super::no_redistributor(mpidr));
         }
         let lacks = |(_, slot): (_, &super::Slot)| {
             slot.target().is_some() && slot.mpidr() == mpidr && !slot.extended_range.load(Relaxed)
@@ -143,6 +140,8 @@ where
             && self.interface().eoi_mode() == crate::EoiMode::Split
             && self.routed_elsewhere(intid, self.platform.this_cpu())
         {
+            // What was done to the device comes before the end.
+            self.icc.complete();
             return self.distributor.deactivate(intid);
         }
         self.interface().complete(intid)

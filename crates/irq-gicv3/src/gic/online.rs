@@ -23,7 +23,8 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
     /// online; [`Error::NoUnitForCpu`] if `mpidr` has no redistributor; [`Error::Timeout`] if
     /// that one never powers up, never wakes or stays busy; [`Error::Refused`] if system
     /// registers are forbidden; [`Error::Unsupported`] for a CPU whose priority view differs
-    /// from the first one's. The CPU is then offline and the call can be repeated.
+    /// from the first one's. The CPU is then offline and the call can be repeated. A private
+    /// interrupt whose trigger this CPU has fixed otherwise is a warning and no error.
     ///
     /// # Context
     /// On that CPU, masked; on several CPUs at once. Allocates nothing, calls no `this_cpu`.
@@ -47,12 +48,19 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
             .map_err(|(_, error)| error)?;
         slot.mpidr.store(mpidr.get(), Ordering::Relaxed);
         let one_state = self.distributor.features().one_security_state;
-        slot.redistributor.with(&self.platform, |set_up| {
+        let refused = slot.redistributor.with(&self.platform, |set_up| {
             redistributor.reset(&self.platform, one_state, self.default_priority)?;
-            self.apply_template(&redistributor)?;
+            let refused = self.apply_template(&redistributor)?;
             *set_up = true;
-            Ok::<_, Error>(())
+            Ok::<_, Error>(refused)
         })?;
+        if let Some(intid) = refused {
+            irq_warn!(
+                "gicv3: {} has the trigger of INTID {} fixed otherwise",
+                on.cpu(),
+                intid.get()
+            );
+        }
         let features = match interface.enable(&self.setup) {
             Ok((_, features)) => features,
             Err((_, error)) => {

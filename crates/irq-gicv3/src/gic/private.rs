@@ -1,106 +1,123 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Private interrupts: configured once for all CPUs, present and future.
 //!
-//! The template is atomics. A CPU that comes online reads them under the lock of its
-//! redistributor and is set up when it lets go of it; a change writes them first and then
-//! visits every redistributor that is set up, under the same locks. So each CPU sees a change
-//! in one way or the other.
+//! What they are to be like is the template: one atomic word for each. A change writes the word
+//! first and then visits every redistributor that is set up; a visit holds the leaf lock of that
+//! redistributor and applies what the word says *then*. So of several changes at once, whichever
+//! visits last brings the last write of all, and no lock spans the machine: nobody waits masked
+//! for more than one redistributor. A CPU that comes online reads the template under the same
+//! lock and counts as set up when it lets go of it: it sees a change before that, or is visited.
 
 use irq_core::Trigger;
-use irq_hal::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
+use irq_hal::atomic::{AtomicU32, Ordering::Relaxed};
 use irq_hal::bus::Part;
-use irq_hal::lock::MaskedLock;
-use irq_hal::{CpuIndex, Error, Platform, irq_warn};
+use irq_hal::{CpuIndex, Error, Platform, percpu};
 
 use super::Gic;
-use crate::intid::IntId;
+use crate::intid::{self, EPPIS_MAX, IntId, Kind, PPIS, SGIS};
 use crate::priority::Priority;
 use crate::redistributor::{Awake, Redistributor};
 use crate::regs::Frame;
 use crate::regs::bank::Line;
 use crate::regs::icc::IccBus;
 
-/// SGIs and PPIs, and two words of extended PPIs.
-const WORDS: usize = 3;
+const LINES: usize = (SGIS + PPIS + EPPIS_MAX) as usize;
+
+// The word of one interrupt.
+/// Its `IPRIORITYR` byte.
+const PRIORITY: u32 = 0xff;
+const ENABLED: u32 = 1 << 8;
+/// Its trigger was said. Until then each CPU's stays as it was found.
+const TRIGGER: u32 = 1 << 9;
+/// The trigger is the edge.
+const EDGE: u32 = 1 << 10;
 
 /// What every CPU's private interrupts are to be like.
 #[derive(Debug)]
-pub(super) struct Template {
-    /// Changes come one after the other, so that the last one wins everywhere.
-    change: MaskedLock<(), 4>,
-    enabled: [AtomicU32; WORDS],
-    /// Lines whose trigger was said, and which of them are edges.
-    triggered: [AtomicU32; WORDS],
-    edge: [AtomicU32; WORDS],
-    /// `IPRIORITYR` bytes.
-    priority: [AtomicU8; 32 * WORDS],
-}
+pub(super) struct Template([AtomicU32; LINES]);
 
 impl Template {
     pub(super) fn new(priority: u8) -> Self {
-        Self {
-            change: MaskedLock::new(()),
-            enabled: core::array::from_fn(|_| AtomicU32::new(0)),
-            triggered: core::array::from_fn(|_| AtomicU32::new(0)),
-            edge: core::array::from_fn(|_| AtomicU32::new(0)),
-            priority: core::array::from_fn(|_| AtomicU8::new(priority)),
-        }
+        Self(core::array::from_fn(|_| {
+            AtomicU32::new(u32::from(priority))
+        }))
     }
-}
 
-/// The place of a private interrupt in the template.
-fn place(intid: IntId) -> Result<(usize, u32), Error> {
-    match Line::of(intid) {
-        Some(line) if intid.kind().is_private() => Ok((line.index, line.bit())),
-        _ => Err(Error::Invalid {
+    /// The word of a private interrupt. Relaxed accesses do: each reader holds the lock of the
+    /// redistributor that it writes to, and each writer takes it after its write.
+    fn word(&self, intid: IntId) -> Result<&AtomicU32, Error> {
+        let line = Line::of(intid).filter(|_| intid.kind().is_private());
+        let word = line.and_then(|line| self.0.get(line.index));
+        word.ok_or(Error::Invalid {
             what: "private INTID",
             value: intid.get().into(),
-        }),
+        })
     }
 }
 
-fn set(word: &AtomicU32, bit: u32, on: bool) {
-    if on {
-        word.fetch_or(bit, Relaxed)
-    } else {
-        word.fetch_and(!bit, Relaxed)
-    };
+/// Puts `bits` into the place of those in `mask`.
+fn replace(word: &AtomicU32, mask: u32, bits: u32) {
+    let mut now = word.load(Relaxed);
+    while let Err(other) = word.compare_exchange(now, now & !mask | bits, Relaxed, Relaxed) {
+        now = other;
+    }
+}
+
+/// The trigger that a word says, if it says one.
+fn trigger(word: u32) -> Option<Trigger> {
+    match (word & TRIGGER != 0, word & EDGE != 0) {
+        (false, _) => None,
+        (true, false) => Some(Trigger::Level),
+        (true, true) => Some(Trigger::Edge),
+    }
 }
 
 type OwnRedistributor<'g, B> = Redistributor<Part<&'g B>, Awake>;
 
 impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
-    /// Applies the template to a redistributor that was just reset.
-    pub(super) fn apply_template(&self, rd: &OwnRedistributor<'_, B>) -> Result<(), Error> {
-        let present = 1 + rd.features().eppis as usize / 32;
-        for index in 0..32 * present.min(WORDS) {
-            let (word, bit) = (index / 32, 1 << (index % 32));
-            let intid = if word == 0 {
-                IntId::new(index as u32)?
-            } else {
-                IntId::new(1056 + index as u32 - 32)?
-            };
-            let is = |words: &[AtomicU32; WORDS]| words[word].load(Relaxed) & bit != 0;
-            if is(&self.template.triggered) {
-                let edge = is(&self.template.edge);
-                let trigger = if edge { Trigger::Edge } else { Trigger::Level };
-                if let Err(error) = rd.set_trigger(&self.platform, intid, trigger) {
-                    irq_warn!(
-                        "gicv3: trigger of INTID {} refused: {}",
-                        intid.get(),
-                        error.kind().as_str()
-                    );
-                }
+    /// Applies the template to a redistributor that was just reset, under its lock. Triggers
+    /// that this CPU has fixed otherwise are passed over; the first of them is returned, for the
+    /// caller to report without the lock.
+    pub(super) fn apply_template(
+        &self,
+        rd: &OwnRedistributor<'_, B>,
+    ) -> Result<Option<IntId>, Error> {
+        let mut refused = None;
+        for intid in intid::private(rd.features().eppis) {
+            let word = self.template.word(intid)?.load(Relaxed);
+            match trigger(word).map(|trigger| rd.set_trigger(&self.platform, intid, trigger)) {
+                Some(Err(Error::Refused { .. })) => refused = refused.or(Some(intid)),
+                Some(other) => other?,
+                None => {}
             }
-            let priority = self.template.priority[index].load(Relaxed);
+            let priority = (word & PRIORITY) as u8;
             if priority != self.default_priority {
                 rd.set_priority(&self.platform, intid, priority)?;
             }
-            if is(&self.template.enabled) {
+            if word & ENABLED != 0 {
                 rd.unmask(intid)?;
             }
         }
-        Ok(())
+        Ok(refused)
+    }
+
+    /// Brings priority and trigger of `intid` to what the template says by now.
+    fn apply_configuration(&self, rd: &OwnRedistributor<'_, B>, intid: IntId) -> Result<(), Error> {
+        let word = self.template.word(intid)?.load(Relaxed);
+        rd.set_priority(&self.platform, intid, (word & PRIORITY) as u8)?;
+        match trigger(word) {
+            Some(trigger) => rd.set_trigger(&self.platform, intid, trigger),
+            None => Ok(()),
+        }
+    }
+
+    /// Masks or unmasks `intid` as the template says by now.
+    fn apply_enable(&self, rd: &OwnRedistributor<'_, B>, intid: IntId) -> Result<(), Error> {
+        if self.template.word(intid)?.load(Relaxed) & ENABLED != 0 {
+            rd.unmask(intid)
+        } else {
+            rd.mask(&self.platform, intid)
+        }
     }
 
     /// Runs `f` on the redistributor of `cpu` under its lock.
@@ -123,11 +140,7 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
         &self,
         f: impl FnOnce(&OwnRedistributor<'_, B>) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        let state = self.platform.irq_save();
-        let result = self.with_redistributor(self.platform.this_cpu(), f);
-        // SAFETY: `state` came from `irq_save` just above, on this CPU: it was masked since.
-        unsafe { self.platform.irq_restore(state) };
-        result
+        percpu::masked(&self.platform, |on| self.with_redistributor(on.cpu(), f))
     }
 
     /// Runs `f` on the redistributor of each CPU that is set up; all of them, also after an
@@ -147,7 +160,8 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
         result
     }
 
-    /// Sets trigger and priority of a private interrupt on all CPUs, present and future.
+    /// Sets trigger and priority of a private interrupt on all CPUs, present and future. Of
+    /// several calls at once one wins, the same on every CPU.
     ///
     /// # Errors
     /// [`Error::Invalid`] for an INTID that is not private and for a priority that this view
@@ -156,51 +170,46 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
     /// visited; [`Error::Timeout`].
     ///
     /// # Context
-    /// Any but a non-maskable interrupt; cost proportional to the CPUs that are online.
+    /// Any but a non-maskable interrupt; cost proportional to the CPUs that are online. Waits,
+    /// bounded, for one redistributor after the other, each under its own lock.
     pub fn configure_private(
         &self,
         intid: IntId,
         trigger: Trigger,
         priority: Priority,
     ) -> Result<(), Error> {
-        let (index, bit) = place(intid)?;
+        let word = self.template.word(intid)?;
         self.layout.check(intid)?;
-        if intid.get() < 16 && trigger == Trigger::Level {
-            return Err(Error::Unsupported {
-                feature: "a level-triggered SGI",
-            });
-        }
+        let trigger = match (intid.kind(), trigger) {
+            (Kind::Sgi, Trigger::Edge) => 0,
+            (Kind::Sgi, Trigger::Level) => {
+                return Err(Error::Unsupported {
+                    feature: "a level-triggered SGI",
+                });
+            }
+            (_, Trigger::Edge) => TRIGGER | EDGE,
+            (_, Trigger::Level) => TRIGGER,
+        };
         let value = self.view.distributor_value(priority);
         let value = value.ok_or(Error::Invalid {
             what: "priority",
             value: u64::from(priority.get()),
         })?;
-        self.template.change.with(&self.platform, |()| {
-            let word = index / 32;
-            set(&self.template.edge[word], bit, trigger == Trigger::Edge);
-            set(&self.template.triggered[word], bit, intid.get() >= 16);
-            self.template.priority[index].store(value, Relaxed);
-            self.with_all_redistributors(|rd| {
-                rd.set_priority(&self.platform, intid, value)?;
-                rd.set_trigger(&self.platform, intid, trigger)
-            })
-        })
+        replace(word, PRIORITY | TRIGGER | EDGE, u32::from(value) | trigger);
+        self.with_all_redistributors(|rd| self.apply_configuration(rd, intid))
     }
 
-    /// Lets a private interrupt be delivered on all CPUs, present and future.
+    /// Lets a private interrupt be delivered on all CPUs, present and future. Of several calls
+    /// at once, [`mask_private`](Self::mask_private) among them, one wins, the same on every CPU.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an INTID that is not private; [`Error::HwirqOutOfRange`].
+    /// [`Error::Invalid`] for an INTID that is not private; [`Error::HwirqOutOfRange`];
+    /// [`Error::Timeout`] if a call of `mask_private` runs at once.
     ///
     /// # Context
     /// As for [`configure_private`](Self::configure_private).
     pub fn unmask_private(&self, intid: IntId) -> Result<(), Error> {
-        let (index, bit) = place(intid)?;
-        self.layout.check(intid)?;
-        self.template.change.with(&self.platform, |()| {
-            set(&self.template.enabled[index / 32], bit, true);
-            self.with_all_redistributors(|rd| rd.unmask(intid))
-        })
+        self.enable_private(intid, ENABLED)
     }
 
     /// Stops a private interrupt on all CPUs, present and future.
@@ -211,11 +220,13 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
     /// # Context
     /// As for [`configure_private`](Self::configure_private).
     pub fn mask_private(&self, intid: IntId) -> Result<(), Error> {
-        let (index, bit) = place(intid)?;
+        self.enable_private(intid, 0)
+    }
+
+    fn enable_private(&self, intid: IntId, enabled: u32) -> Result<(), Error> {
+        let word = self.template.word(intid)?;
         self.layout.check(intid)?;
-        self.template.change.with(&self.platform, |()| {
-            set(&self.template.enabled[index / 32], bit, false);
-            self.with_all_redistributors(|rd| rd.mask(&self.platform, intid))
-        })
+        replace(word, ENABLED, enabled);
+        self.with_all_redistributors(|rd| self.apply_enable(rd, intid))
     }
 }

@@ -9,7 +9,8 @@
 use alloc::vec::Vec;
 
 use irq_hal::bus::Part;
-use irq_hal::{Error, Mmio, NodeId, irq_debug};
+use irq_hal::heap::try_push;
+use irq_hal::{Error, Mmio, irq_debug};
 use tock_registers::interfaces::Readable;
 
 use super::{Asleep, Features, Redistributor};
@@ -85,17 +86,14 @@ impl<B: Frame> RedistributorMap<B> {
                     Some(stride) => stride as usize,
                     None => frames,
                 };
-                entries.try_reserve(1).map_err(|_| Error::OutOfMemory {
-                    bytes: size_of::<Entry>(),
-                    node: NodeId::FLAT,
-                })?;
-                entries.push(Entry {
+                let entry = Entry {
                     affinity: TyperAffinity::from_typer(typer.get()),
                     region,
                     offset,
                     len: frames.min(bus.extent() - offset),
                     features: Features::new(typer, effects),
-                });
+                };
+                try_push(&mut entries, entry)?;
                 if typer.is_set(GICR_TYPER::Last) {
                     break;
                 }

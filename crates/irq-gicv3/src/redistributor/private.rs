@@ -25,10 +25,13 @@ impl<B: Frame> Redistributor<B, Awake> {
             (Kind::Sgi | Kind::Ppi, Some(line)) => Ok(line),
             (Kind::ExtendedPpi, Some(line)) if intid.number() < eppis => Ok(line),
             (Kind::ExtendedPpi, _) => {
-                let last = if eppis == 0 { 31 } else { 1055 + eppis };
+                let behind = match eppis {
+                    0 => Kind::Spi.first(),
+                    _ => Kind::ExtendedPpi.first() + eppis,
+                };
                 Err(Error::HwirqOutOfRange {
                     hwirq: intid.get(),
-                    last,
+                    last: behind - 1,
                 })
             }
             _ => Err(Error::Invalid {
@@ -195,19 +198,6 @@ impl<B: Frame> Redistributor<B, Awake> {
     pub fn set_pending(&self, intid: IntId) -> Result<(), Error> {
         let line = self.line(intid)?;
         self.regs_of(line).ispendr().write_ones(line.bit());
-        Ok(())
-    }
-
-    /// Deactivates `intid` past the CPU interface: one store.
-    ///
-    /// # Errors
-    /// As for [`set_pending`](Self::set_pending).
-    ///
-    /// # Context
-    /// Any, from any CPU.
-    pub fn deactivate(&self, intid: IntId) -> Result<(), Error> {
-        let line = self.line(intid)?;
-        self.regs_of(line).icactiver().write_ones(line.bit());
         Ok(())
     }
 

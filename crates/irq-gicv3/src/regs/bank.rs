@@ -137,7 +137,7 @@ impl<'b, B: Frame> LineRegs<'b, B> {
         Self { bus, line }
     }
 
-    /// Writes `bit()` enable.
+    /// Writes of `bit()` enable.
     #[inline]
     pub const fn isenabler(&self) -> W1<'b, B, u32> {
         W1::new(self.bus, self.line.word(self.line.bank.isenabler))
@@ -222,11 +222,6 @@ impl<'b, B: Frame> BankRegs<'b, B> {
     /// `IGRPMODR`, word `n`: 32 interrupts.
     pub const fn igrpmodr(&self, n: usize) -> Rw<'b, B, u32> {
         Rw::new(self.bus, self.bank.igrpmodr + n * 4)
-    }
-
-    /// `ISENABLER`, word `n`: 32 interrupts.
-    pub const fn isenabler(&self, n: usize) -> W1<'b, B, u32> {
-        W1::new(self.bus, self.bank.isenabler + n * 4)
     }
 
     /// `ICENABLER`, word `n`: 32 interrupts.

@@ -1,62 +1,66 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The distributor's registers: one frame of 64 KiB (IHI 0069, "The GIC Distributor register
 //! map"). Those of single interrupts are in [`bank`](super::bank).
-// The macro's modules cannot carry a line of documentation on each generated item.
-#![allow(missing_docs)]
-
-use irq_hal::access::{Ro, Rw};
-use tock_registers::register_bitfields;
 
 use crate::regs::{Frame, PIDR2};
+use irq_hal::access::{Ro, Rw};
 
-register_bitfields![u32,
-    /// Distributor control. The meaning of bits 0 and 1 depends on who reads.
-    pub GICD_CTLR [
-        /// Group 0, or in a non-secure view Group 1 while `ARE_NS=0`.
-        EnableGrp0 OFFSET(0) NUMBITS(1) [],
-        /// `EnableGrp1` with one security state, `EnableGrp1A` in a non-secure view with
-        /// `ARE_NS=1`: the same bit, and the one that we set.
-        EnableGrp1 OFFSET(1) NUMBITS(1) [],
-        /// Affinity routing: `ARE`, or `ARE_NS` in a non-secure view.
-        ARE OFFSET(4) NUMBITS(1) [],
-        /// The other one, in a secure view of two security states; reads 0 elsewhere.
-        ARE_NS OFFSET(5) NUMBITS(1) [],
-        /// One security state.
-        DS OFFSET(6) NUMBITS(1) [],
-        /// 1-of-N wake-up.
-        E1NWF OFFSET(7) NUMBITS(1) [],
-        /// SGIs without an active state (v4.1, one security state only).
-        nASSGIreq OFFSET(8) NUMBITS(1) [],
-        /// A write that this register tracks is not complete.
-        RWP OFFSET(31) NUMBITS(1) []
-    ],
-    /// What the distributor has.
-    pub GICD_TYPER [
-        /// INTIDs below `32 * (N + 1)` exist, at most 1020.
-        ITLinesNumber OFFSET(0) NUMBITS(5) [],
-        /// Extended SPIs.
-        ESPI OFFSET(8) NUMBITS(1) [],
-        /// Non-maskable interrupts.
-        NMI OFFSET(9) NUMBITS(1) [],
-        /// Two security states.
-        SecurityExtn OFFSET(10) NUMBITS(1) [],
-        num_LPIs OFFSET(11) NUMBITS(5) [],
-        /// Message-based SPIs.
-        MBIS OFFSET(16) NUMBITS(1) [],
-        LPIS OFFSET(17) NUMBITS(1) [],
-        DVIS OFFSET(18) NUMBITS(1) [],
-        /// INTID bits less one.
-        IDbits OFFSET(19) NUMBITS(5) [],
-        /// Aff3 may be other than zero.
-        A3V OFFSET(24) NUMBITS(1) [],
-        /// Routing to "any CPU" is not supported.
-        No1N OFFSET(25) NUMBITS(1) [],
-        /// The range selector of SGIs is supported.
-        RSS OFFSET(26) NUMBITS(1) [],
-        /// `32 * (N + 1)` extended SPIs.
-        ESPI_range OFFSET(27) NUMBITS(5) []
-    ]
-];
+/// What the macro makes: its modules cannot carry a line of documentation on each item.
+#[allow(missing_docs)]
+mod fields {
+    use tock_registers::register_bitfields;
+
+    register_bitfields![u32,
+        /// Distributor control. The meaning of bits 0 and 1 depends on who reads.
+        pub GICD_CTLR [
+            /// Group 0, or in a non-secure view Group 1 while `ARE_NS=0`.
+            EnableGrp0 OFFSET(0) NUMBITS(1) [],
+            /// `EnableGrp1` with one security state, `EnableGrp1A` in a non-secure view with
+            /// `ARE_NS=1`: the same bit, and the one that we set.
+            EnableGrp1 OFFSET(1) NUMBITS(1) [],
+            /// Affinity routing: `ARE`, or `ARE_NS` in a non-secure view.
+            ARE OFFSET(4) NUMBITS(1) [],
+            /// The other one, in a secure view of two security states; reads 0 elsewhere.
+            ARE_NS OFFSET(5) NUMBITS(1) [],
+            /// One security state.
+            DS OFFSET(6) NUMBITS(1) [],
+            /// 1-of-N wake-up.
+            E1NWF OFFSET(7) NUMBITS(1) [],
+            /// SGIs without an active state (v4.1, one security state only).
+            nASSGIreq OFFSET(8) NUMBITS(1) [],
+            /// A write that this register tracks is not complete.
+            RWP OFFSET(31) NUMBITS(1) []
+        ],
+        /// What the distributor has.
+        pub GICD_TYPER [
+            /// INTIDs below `32 * (N + 1)` exist, at most 1020.
+            ITLinesNumber OFFSET(0) NUMBITS(5) [],
+            /// Extended SPIs.
+            ESPI OFFSET(8) NUMBITS(1) [],
+            /// Non-maskable interrupts.
+            NMI OFFSET(9) NUMBITS(1) [],
+            /// Two security states.
+            SecurityExtn OFFSET(10) NUMBITS(1) [],
+            num_LPIs OFFSET(11) NUMBITS(5) [],
+            /// Message-based SPIs.
+            MBIS OFFSET(16) NUMBITS(1) [],
+            LPIS OFFSET(17) NUMBITS(1) [],
+            DVIS OFFSET(18) NUMBITS(1) [],
+            /// INTID bits less one.
+            IDbits OFFSET(19) NUMBITS(5) [],
+            /// Aff3 may be other than zero.
+            A3V OFFSET(24) NUMBITS(1) [],
+            /// Routing to "any CPU" is not supported.
+            No1N OFFSET(25) NUMBITS(1) [],
+            /// The range selector of SGIs is supported.
+            RSS OFFSET(26) NUMBITS(1) [],
+            /// `32 * (N + 1)` extended SPIs.
+            ESPI_range OFFSET(27) NUMBITS(5) []
+        ]
+    ];
+}
+
+pub use fields::{GICD_CTLR, GICD_TYPER};
 
 /// Offset of `GICD_CTLR`, read-write.
 pub const CTLR: usize = 0x0000;

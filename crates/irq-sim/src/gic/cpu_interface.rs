@@ -119,6 +119,8 @@ impl CpuInterface {
             interface.apr[1][0] = 1 << 3;
             if machine.security == Security::One {
                 interface.apr[0][0] = 1 << 2;
+                interface.cbpr = true;
+                interface.enable0 = true;
             }
             interface.bpr1 = [7; 2];
         }
