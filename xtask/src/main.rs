@@ -14,6 +14,7 @@ mod image;
 mod libtest;
 mod lint;
 mod metadata;
+mod output;
 mod process;
 mod refused;
 mod run;
@@ -144,6 +145,7 @@ impl From<BootArgs> for select::Asked {
 }
 
 fn main() -> ExitCode {
+    output::leave_when_nobody_reads();
     match dispatch(Cli::parse().command) {
         Ok(code) => code,
         Err(error) => {
@@ -162,6 +164,7 @@ fn dispatch(command: Cmd) -> Result<ExitCode> {
             filter,
             junit,
         } => {
+            junit.as_deref().map(output::writable).transpose()?;
             let asked = test::Asked {
                 host,
                 machines: machine,

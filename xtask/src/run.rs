@@ -10,10 +10,9 @@ use anyhow::Result;
 use crate::board::{self, Board};
 use crate::boot::report::{Report, Verdict};
 use crate::boot::{self, Job};
-use crate::refused::refuse;
 use crate::select::{Asked, choose};
 use crate::setup::{self, Needs, Ready};
-use crate::{image, workspace};
+use crate::{image, output, workspace};
 
 /// Images by board; the reason where one does not build.
 pub type Images = BTreeMap<String, Result<PathBuf, String>>;
@@ -35,12 +34,8 @@ pub fn build_images(boards: &[&Board], ready: &Ready) -> Result<Images> {
 pub fn run(asked: &Asked, json: Option<&Path>) -> Result<ExitCode> {
     let boards = board::load_all(&workspace::root())?;
     let choices = choose(&boards, asked)?;
-    let folder = json
-        .and_then(Path::parent)
-        .filter(|f| !f.as_os_str().is_empty());
-    if let Some(folder) = folder.filter(|f| !f.is_dir()) {
-        refuse!("no folder {} for the JSON file", folder.display());
-    }
+    json.map(output::writable).transpose()?;
+    output::folder(&workspace::target("boot"))?;
     for note in choices.iter().filter_map(|c| c.note.as_ref()) {
         eprintln!("{note}");
     }
@@ -84,11 +79,14 @@ pub fn run(asked: &Asked, json: Option<&Path>) -> Result<ExitCode> {
         boots.push(boot::boot(&job, Verdict::Passed)?.boot);
     }
     let report = Report::new(boots);
+    // Before the table: the reader of that may be gone.
+    let written = json.map(|path| report.write_json(path)).transpose();
     print!("{}", report.table());
-    if let Some(path) = json {
-        report.write_json(path)?;
+    written?;
+    if report.passed + report.failed == 0 {
+        eprintln!("nothing was tested");
     }
-    Ok(if report.all_passed() {
+    Ok(if report.success() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

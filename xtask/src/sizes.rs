@@ -11,9 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::board::{self, Board};
 use crate::boot::report::columns;
+use crate::refused::refuse;
 use crate::run::build_images;
 use crate::setup::{self, Needs};
-use crate::workspace;
+use crate::{output, workspace};
 
 /// Bytes of one image.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -34,6 +35,7 @@ pub fn run(compare: Option<&Path>, json: Option<&Path>) -> Result<ExitCode> {
     let boards = board::load_all(&workspace::root())?;
     let all: Vec<&Board> = boards.iter().collect();
     let old = compare.map(read).transpose()?;
+    json.map(output::writable).transpose()?;
     let ready = setup::ensure(
         &all,
         Needs {
@@ -50,18 +52,23 @@ pub fn run(compare: Option<&Path>, json: Option<&Path>) -> Result<ExitCode> {
             std::fs::read(&image).with_context(|| format!("cannot read {}", image.display()))?;
         sizes.insert(name, measure(&elf)?);
     }
-    print!("{}", table(&sizes, old.as_ref()));
     if let Some(path) = json {
         std::fs::write(path, serde_json::to_string_pretty(&sizes)? + "\n")
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
+    print!("{}", table(&sizes, old.as_ref()));
     Ok(ExitCode::SUCCESS)
 }
 
 fn read(path: &Path) -> Result<Sizes> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    serde_json::from_str(&text).with_context(|| format!("{} is no table of sizes", path.display()))
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(why) => refuse!("cannot read {}: {why}", path.display()),
+    };
+    match serde_json::from_str(&text) {
+        Ok(sizes) => Ok(sizes),
+        Err(why) => refuse!("{} is no table of sizes: {why}", path.display()),
+    }
 }
 
 /// Sums up the sections that are in memory at run time.
@@ -130,6 +137,18 @@ mod tests {
                 .collect::<Vec<_>>(),
             ["virt", "1000", "-100", "20", "+0", "300", "+0"]
         );
+    }
+
+    #[test]
+    fn sizes_that_are_not_there_or_no_sizes_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("sizes.json");
+        let refused = |path: &Path| read(path).unwrap_err().is::<crate::refused::Refused>();
+        assert!(refused(&file));
+        std::fs::write(&file, "no json").unwrap();
+        assert!(refused(&file));
+        std::fs::write(&file, serde_json::to_string(&sizes(3)).unwrap()).unwrap();
+        assert_eq!(read(&file).unwrap(), sizes(3));
     }
 
     #[test]

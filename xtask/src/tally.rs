@@ -46,8 +46,19 @@ impl Tally {
         )
     }
 
+    fn write_junit(&self, path: &Path) -> Result<()> {
+        let suites = self.sections.iter().map(|s| Suite {
+            name: s.name.clone(),
+            time: s.time,
+            tests: &s.rows,
+        });
+        write_junit(path, &suites.collect::<Vec<_>>())
+    }
+
     /// Prints what was skipped and what failed, then the closing line as the last one.
     pub fn close(&self, junit: Option<&Path>) -> Result<ExitCode> {
+        // Before the text: the reader of that may be gone.
+        let written = junit.map_or(Ok(()), |path| self.write_junit(path));
         for (section, row) in self.rows(Outcome::Skipped) {
             println!("  skipped: {section}: {}: {}", row.name, row.text);
         }
@@ -58,19 +69,14 @@ impl Tally {
         for (section, row) in self.rows(Outcome::Failed) {
             println!("  failed: {section}: {}: {}", row.name, row.text);
         }
-        if let Some(path) = junit {
-            let suites = self.sections.iter().map(|s| Suite {
-                name: s.name.clone(),
-                time: s.time,
-                tests: &s.rows,
-            });
-            write_junit(path, &suites.collect::<Vec<_>>())?;
+        if let Err(why) = &written {
+            eprintln!("error: {why:#}");
         }
         println!("{}", self.line());
         let failed = self.rows(Outcome::Failed).next().is_some();
         // A run that tested nothing proves nothing.
         let empty = self.rows(Outcome::Passed).next().is_none();
-        Ok(if failed || empty {
+        Ok(if failed || empty || written.is_err() {
             ExitCode::FAILURE
         } else {
             ExitCode::SUCCESS
@@ -121,6 +127,16 @@ mod tests {
             tally(&[Passed, Failed, Skipped]).line(),
             "1 passed, 1 failed"
         );
+    }
+
+    #[test]
+    fn a_junit_file_that_cannot_be_written_fails_a_tally_that_passed() {
+        let dir = tempfile::tempdir().unwrap();
+        let passed = tally(&[Outcome::Passed]);
+        assert_eq!(passed.close(Some(dir.path())).unwrap(), ExitCode::FAILURE);
+        let file = dir.path().join("junit.xml");
+        assert_eq!(passed.close(Some(&file)).unwrap(), ExitCode::SUCCESS);
+        assert!(file.exists());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use anyhow::Result;
 use crate::board::{self, Board};
 use crate::setup::{self, Needs, Ready};
 use crate::tally::Section;
-use crate::{boot_tests, host_tests, select, workspace};
+use crate::{boot_tests, host_tests, output, select, workspace};
 
 /// What `test` was asked for.
 #[derive(Debug, Default)]
@@ -30,6 +30,7 @@ pub fn run(asked: &Asked) -> Result<Vec<Section>> {
     let ready = if asked.host {
         Ready::default()
     } else {
+        output::folder(&workspace::target("boot"))?;
         setup::ensure(
             &used,
             Needs {

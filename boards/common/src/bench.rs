@@ -59,6 +59,9 @@ pub trait Bench {
     /// Why there is none.
     fn spare_edge(&self) -> Result<Irq, &'static str>;
 
+    /// Whether an action can defer the end of its interrupt, as the controller is configured.
+    fn can_defer(&self) -> bool;
+
     /// Enters interrupt handling by hand, as the vector would; `on` was made masked.
     fn enter(&self, on: &OnCpu) -> Outcome;
 }

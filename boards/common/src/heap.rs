@@ -4,9 +4,13 @@
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{self, NonNull};
 
+use irq_hal::Error;
 use linked_list_allocator::Heap;
 
 use crate::lock::Masked;
+
+/// The least that is worth a heap, in bytes; the allocator itself needs room for a block or two.
+const LEAST: usize = 4096;
 
 struct Global(Masked<Heap>);
 
@@ -15,14 +19,25 @@ static HEAP: Global = Global(Masked::new(Heap::empty()));
 
 /// Gives `len` bytes from `start` to the heap. Called once.
 ///
+/// # Errors
+/// [`Error::TooSmall`] below 4 KiB; there is no heap then.
+///
 /// # Safety
 /// - The memory is mapped Normal, writable, and used by nobody else for good.
 /// - No other call has been made.
-pub unsafe fn init(start: NonNull<u8>, len: usize) {
+pub unsafe fn init(start: NonNull<u8>, len: usize) -> Result<(), Error> {
+    if len < LEAST {
+        return Err(Error::TooSmall {
+            what: "memory for the heap",
+            len,
+            need: LEAST,
+        });
+    }
     HEAP.0.with(|heap| {
         // SAFETY: the caller's promise is the one that `Heap::init` asks for.
         unsafe { heap.init(start.as_ptr(), len) }
     });
+    Ok(())
 }
 
 // SAFETY: blocks come from `Heap`, which hands out each byte once, and its lock keeps CPUs and

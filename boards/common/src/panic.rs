@@ -13,9 +13,12 @@ use crate::machine;
 
 /// The CPU that reports a panic, plus one; 0 before.
 static REPORTER: AtomicU32 = AtomicU32::new(0);
+/// Panics within the report of the first one.
+static WITHIN: AtomicU32 = AtomicU32::new(0);
 
 /// Reports `info` and ends the machine. A panic of another CPU meanwhile adds nothing: that CPU
-/// stops, so that the first report stays whole. A panic within the report ends the machine.
+/// stops, so that the first report stays whole. A panic within the report ends the machine
+/// without one; a panic within that, as where power-off itself faults, stops the CPU.
 pub fn report(info: &PanicInfo<'_>) -> ! {
     let Some(machine) = machine::get() else {
         loop {
@@ -27,7 +30,9 @@ pub fn report(info: &PanicInfo<'_>) -> ! {
     let this = machine.this_cpu().get() + 1;
     match REPORTER.compare_exchange(0, this, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => {}
-        Err(reporter) if reporter == this => machine.power_off(),
+        Err(reporter) if reporter == this && WITHIN.fetch_add(1, Ordering::Relaxed) == 0 => {
+            machine.power_off()
+        }
         Err(_) => machine.halt(),
     }
     let (file, line) = info

@@ -34,6 +34,7 @@ pub struct System {
     timer: VirtualTimer,
     uart: UartLine,
     spare: Option<Irq>,
+    eoi_mode: EoiMode,
 }
 
 static SYSTEM: Once<System> = Once::new();
@@ -105,6 +106,7 @@ pub fn bring_up(tree: &Tree<'_>, line: CommandLine<'_>) -> Result<Bench, Error> 
         timer,
         uart,
         spare,
+        eoi_mode,
     });
     cpu::unmask();
     system().map(Bench)
@@ -214,6 +216,10 @@ impl bench::Bench for Bench {
 
     fn spare_edge(&self) -> Result<Irq, &'static str> {
         self.0.spare.ok_or("the controller has no SPI")
+    }
+
+    fn can_defer(&self) -> bool {
+        self.0.eoi_mode == EoiMode::Split
     }
 
     fn enter(&self, on: &OnCpu) -> Outcome {

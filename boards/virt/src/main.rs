@@ -35,11 +35,9 @@ use uart::Pl011;
 
 unsafe extern "C" {
     static __ram_start: u8;
+    static __text_start: u8;
     static __image_end: u8;
 }
-
-/// Bytes that a devicetree may have: the room below the image, as the linker script leaves it.
-const TREE_MAX: usize = 4 * mmu::BLOCK as usize;
 
 /// Comes from `_start` on the boot stack, MMU and caches on, all interrupts masked.
 extern "C" fn main(tree: usize) -> ! {
@@ -74,15 +72,23 @@ extern "C" fn main(tree: usize) -> ! {
 }
 
 /// The devicetree at `address`, or where the machine puts it when that is zero.
+///
+/// It must lie in the room that the linker script leaves below the image: what is above the
+/// image becomes heap.
 fn find_tree(address: usize) -> Result<Tree<'static>, Error> {
-    let start = match address {
-        0 => &raw const __ram_start,
-        given => given as *const u8,
-    };
-    mmu::map(start as u64, TREE_MAX as u64, mmu::READ_ONLY)?;
-    // SAFETY: the blocks are mapped, hold the machine's devicetree, and are in nobody's use: the
-    // image and its heap stand above it.
-    let memory = unsafe { core::slice::from_raw_parts(start, TREE_MAX) };
+    let room = (&raw const __ram_start).addr()..(&raw const __text_start).addr();
+    let start = if address == 0 { room.start } else { address };
+    if !room.contains(&start) {
+        return Err(Error::Invalid {
+            what: "address of the devicetree, which must lie below the image,",
+            value: start as u64,
+        });
+    }
+    let len = room.end - start;
+    mmu::map(start as u64, len as u64, mmu::READ_ONLY)?;
+    // SAFETY: the blocks from `start` to the image are mapped, hold the machine's devicetree, and
+    // are in nobody's use: the image begins where the slice ends, the heap behind the image.
+    let memory = unsafe { core::slice::from_raw_parts(start as *const u8, len) };
     Tree::new(memory)
 }
 
@@ -92,19 +98,20 @@ fn find_ports(tree: &Tree<'_>) -> Result<(), Error> {
         what: "standard output",
         at: 0,
     };
-    let (text, _) = tree.stdout().and_then(|device| device.reg(0)).ok_or(none)?;
+    let text = tree.stdout().and_then(|device| device.reg(0)).ok_or(none)?;
     MACHINE.set_text(port(text)?);
     let others = tree
         .compatible("arm,pl011")
         .filter_map(|device: Device<'_>| device.reg(0));
-    if let Some((frames, _)) = others.into_iter().find(|&(base, _)| base != text) {
+    if let Some(frames) = others.into_iter().find(|other| other.0 != text.0) {
         MACHINE.set_frames(port(frames)?);
     }
     Ok(())
 }
 
-fn port(base: u64) -> Result<Pl011, Error> {
-    Pl011::new(MACHINE.map_device(PhysAddr::new(base), 0x1000)?)
+fn port((base, len): (u64, u64)) -> Result<Pl011, Error> {
+    let len = len.min(uart::FRAME as u64) as usize;
+    Pl011::new(MACHINE.map_device(PhysAddr::new(base), len)?)
 }
 
 /// Maps all memory, and gives what lies behind the image in its bank to the heap.
@@ -131,7 +138,7 @@ fn give_heap(tree: &Tree<'_>) -> Result<u64, Error> {
         value: 0,
     })?;
     // SAFETY: mapped above as Normal memory; it begins behind the image, ends with the bank, and
-    // the devicetree lies below. This is the only call.
-    unsafe { heap::init(first, bytes as usize) };
+    // the devicetree lies below the image, as `find_tree` saw to. This is the only call.
+    unsafe { heap::init(first, bytes as usize)? };
     Ok(bytes)
 }

@@ -8,8 +8,11 @@
 //! a small table of our own and not a page-table library, which would want a heap before the
 //! heap's memory is mapped, and a second set of tables to switch to.
 //!
-//! 39 bits of address (512 GiB) in one level-1 table, level 2 below it. Descriptors: DDI 0487,
-//! "The AArch64 Virtual Memory System Architecture", "Translation table descriptor formats".
+//! 39 bits of address (512 GiB) in one level-1 table, level 2 below it.
+//!
+//! Sources: descriptors in DDI 0487, chapter "The AArch64 Virtual Memory System Architecture",
+//! "Translation table descriptor formats"; registers in its chapter "AArch64 System Register
+//! Descriptions", under their names.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -26,16 +29,24 @@ const ENTRIES: usize = 512;
 /// First address beyond the tables' reach.
 const LIMIT: u64 = ENTRIES as u64 * GIB;
 
+/// Bit 0 of a descriptor; bit 1 clear makes it a block.
 const VALID: u64 = 1;
 /// Descriptor bits of a pointer to a table.
 pub const TABLE: u64 = 0b11;
+/// AF: an access causes no fault.
 const ACCESSED: u64 = 1 << 10;
+/// SH, bits 9 and 8.
 const INNER_SHAREABLE: u64 = 0b11 << 8;
+/// AP\[2:1\], bits 7 and 6: read-only at EL1, nothing at EL0.
 const READ_ONLY_AP: u64 = 0b10 << 6;
+/// UXN and PXN.
 const NEVER_EXECUTE: u64 = 1 << 54 | 1 << 53;
+/// UXN alone.
 const USER_NEVER_EXECUTE: u64 = 1 << 54;
-/// Index into `MAIR`.
+/// AttrIndx, bits 4 to 2: the attributes in byte 1 of [`MAIR`].
 const DEVICE_ATTR: u64 = 1 << 2;
+/// Address of the next table, bits 47 to 12 of a descriptor with the 4 KiB granule.
+const NEXT_TABLE: u64 = 0xffff_ffff_f000;
 
 /// Block attributes: Normal write-back memory, data.
 pub const READ_WRITE: u64 = VALID | ACCESSED | INNER_SHAREABLE | NEVER_EXECUTE;
@@ -46,14 +57,15 @@ pub const CODE: u64 = VALID | ACCESSED | INNER_SHAREABLE | READ_ONLY_AP | USER_N
 /// Block attributes: Device-nGnRnE.
 pub const DEVICE: u64 = VALID | ACCESSED | NEVER_EXECUTE | DEVICE_ATTR;
 
-/// `MAIR_EL1`: 0 is Normal, write-back, allocating; 1 is Device-nGnRnE.
+/// `MAIR_EL1`: byte 0 (0xff) is Normal, write-back, allocating; byte 1 (0x00) Device-nGnRnE.
 pub const MAIR: u64 = 0xff;
 /// `TCR_EL1`: 39 bits by TTBR0, 4 KiB granule, write-back inner-shareable walks, no TTBR1.
 /// Start-up adds the physical address size.
+/// In this order: T0SZ (64 - 39), IRGN0, ORGN0, SH0, EPD1.
 pub const TCR: u64 = 25 | 1 << 8 | 1 << 10 | 0b11 << 12 | 1 << 23;
-/// `SCTLR_EL1` with the bits that Armv8.0 reserves as one, all else off.
+/// `SCTLR_EL1` with the bits that Armv8.0 reserves as one (29, 28, 23, 22, 20, 11), all else off.
 pub const SCTLR_OFF: u64 = 0x30d0_0800;
-/// Likewise with MMU, data cache, stack alignment check and instruction cache.
+/// Likewise with MMU (M), data cache (C), stack alignment check (SA), instruction cache (I).
 pub const SCTLR_ON: u64 = SCTLR_OFF | 1 | 1 << 2 | 1 << 3 | 1 << 12;
 
 /// A translation table.
@@ -134,7 +146,7 @@ fn slot(at: u64, whole: bool) -> Result<(u64, &'static AtomicU64), Error> {
         upper.store(&raw const *table as u64 | TABLE, Ordering::Relaxed);
         table
     } else {
-        let address = old & 0xffff_ffff_f000;
+        let address = old & NEXT_TABLE;
         TABLES
             .iter()
             .find(|table| &raw const **table as u64 == address)

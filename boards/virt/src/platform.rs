@@ -23,6 +23,9 @@ use crate::{cpu, mmu, power, timer};
 /// with other data.
 const DMA_ALIGN: usize = 128;
 
+/// Alignment of a device's registers; no device of the machine has less.
+const PAGE: u64 = 4096;
+
 /// The one machine.
 pub static MACHINE: Virt = Virt {
     early: Pl011::early(),
@@ -133,6 +136,12 @@ unsafe impl Platform for Virt {
     }
 
     fn map_device(&self, page: PhysAddr, len: usize) -> Result<Mmio, Error> {
+        if !page.get().is_multiple_of(PAGE) {
+            return Err(Error::Invalid {
+                what: "alignment of a device page",
+                value: page.get(),
+            });
+        }
         mmu::map(page.get(), len as u64, mmu::DEVICE)?;
         let base = NonNull::new(page.get() as *mut u8).ok_or(Error::Invalid {
             what: "device page",

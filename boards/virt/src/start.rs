@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The first instructions: exception level, BSS, boot page tables, stack.
 //!
-//! The machine enters with MMU and caches off and `x0` either the address of the devicetree or
-//! zero; zero means that the tree stands at the beginning of RAM, as QEMU does for an ELF file.
+//! The machine enters with MMU and caches off and `x0` either the address of a devicetree below
+//! the image or zero; zero means that the tree stands at the beginning of RAM, as QEMU does for
+//! an ELF file.
 //!
 //! | entered at | what is done |
 //! |---|---|
 //! | EL1 | goes on |
-//! | EL2 | sets up EL2 so that it traps nothing, and goes on at EL1 |
+//! | EL2 | sets up EL2 so that it traps nothing that the image uses, and goes on at EL1 |
 //! | EL3 | says so on the console and stops: the secure half of the GIC would be ours to set up |
+//!
+//! Sources are sections of DDI 0487, chapter "AArch64 System Register Descriptions", one for
+//! each register by its name; for the GIC's registers, IHI 0069, chapter "Programmers' Model".
 
 use core::arch::global_asm;
 
@@ -104,7 +108,7 @@ enable_mmu:
     add     x9, x9, :lo12:{tables}
     msr     ttbr0_el1, x9
     msr     ttbr1_el1, xzr
-    // The physical address size is the CPU's, at most 48 bits.
+    // TCR_EL1.IPS is the CPU's ID_AA64MMFR0_EL1.PARange, at most 48 bits (0b0101).
     mrs     x10, id_aa64mmfr0_el1
     and     x10, x10, #0xf
     mov     x11, #5
@@ -123,14 +127,19 @@ enable_mmu:
     isb
     ret
 
-// From EL2 to EL1 at the caller's next instruction, EL2 trapping nothing. Changes x9 .. x11.
+// From EL2 to EL1 at the caller's next instruction. Changes x9 .. x11.
 drop_to_el1:
     mov     x9, #(1 << 31)              // HCR_EL2.RW: EL1 is AArch64
     msr     hcr_el2, x9
-    mov     x9, #3                      // CNTHCTL_EL2: EL1 may use the physical counter, timer
+    // With E2H off the registers below have the layout that is written here, from now on.
+    isb
+    mov     x9, #3                      // CNTHCTL_EL2.EL1PCTEN, EL1PCEN: EL1 may use the
+                                        // physical counter and timer
     msr     cnthctl_el2, x9
     msr     cntvoff_el2, xzr
-    mov     x9, #0x33ff                 // CPTR_EL2: reserved bits only, no trap
+    // CPTR_EL2: the bits that Armv8.0 reserves as one. TFP, bit 10, is off. On a CPU that has
+    // SVE or SME, bits 8 (TZ) and 12 (TSM) trap those; the image is built without either.
+    mov     x9, #0x33ff
     msr     cptr_el2, x9
     msr     hstr_el2, xzr
     msr     vttbr_el2, xzr
@@ -138,12 +147,12 @@ drop_to_el1:
     msr     vpidr_el2, x9
     mrs     x9, mpidr_el1
     msr     vmpidr_el2, x9
-    // With the GIC's system registers present: ICC_SRE_EL2.SRE and .Enable, so that EL1 may
+    // With the GIC's system registers present (ID_AA64PFR0_EL1.GIC): ICC_SRE_EL2.SRE and .Enable, so that EL1 may
     // choose them, and no virtual interface.
     mrs     x9, id_aa64pfr0_el1
     ubfx    x9, x9, #24, #4
     cbz     x9, 1f
-    mrs     x9, S3_4_C12_C9_5
+    mrs     x9, S3_4_C12_C9_5           // ICC_SRE_EL2
     mov     x10, #9
     orr     x9, x9, x10
     msr     S3_4_C12_C9_5, x9
@@ -152,7 +161,7 @@ drop_to_el1:
 1:
     ldr     x9, ={sctlr_off}
     msr     sctlr_el1, x9
-    mov     x9, #0x3c5                  // SPSR_EL2: EL1 with its own stack, all masked
+    mov     x9, #0x3c5                  // SPSR_EL2: D, A, I, F masked; M is EL1h, 0b0101
     msr     spsr_el2, x9
     msr     elr_el2, x30
     isb

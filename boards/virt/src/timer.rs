@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The generic timer: the virtual counter, and its compare interrupt.
 
+use core::sync::atomic::{Ordering, compiler_fence};
+
 use aarch64_cpu::asm::barrier;
 use aarch64_cpu::registers::{CNTFRQ_EL0, CNTV_CTL_EL0, CNTV_CVAL_EL0, CNTVCT_EL0};
 use irq_hal::platform::Ticks;
@@ -19,6 +21,9 @@ pub fn ticks_in(micros: u32) -> Ticks {
 
 /// Lets the timer's line rise at `at`, and stay up until it is set again or stopped.
 pub fn arm(at: Ticks) {
+    // What the handler is to see is stored before: to the compiler these register writes touch
+    // no memory.
+    compiler_fence(Ordering::SeqCst);
     CNTV_CVAL_EL0.set(at.0);
     CNTV_CTL_EL0.write(CNTV_CTL_EL0::ENABLE::SET);
     // The line's new level must reach the controller before the interrupt is ended.

@@ -13,8 +13,20 @@ use tock_registers::register_bitfields;
 /// Physical address of the machine's first PL011, the console before the devicetree is read.
 pub const CONSOLE: u64 = 0x0900_0000;
 
-/// Bytes of the register frame.
-const FRAME: usize = 0x1000;
+/// Bytes of the register frame: the identification registers end it at 0xffc.
+pub const FRAME: usize = 0x1000;
+
+/// Offsets of the registers (DDI 0183, "Summary of registers").
+mod offset {
+    /// `UARTDR`, data.
+    pub const DR: usize = 0x000;
+    /// `UARTFR`, flags.
+    pub const FR: usize = 0x018;
+    /// `UARTIMSC`, interrupt mask: a one lets the interrupt through.
+    pub const IMSC: usize = 0x038;
+    /// `UARTRIS`, raw interrupt status.
+    pub const RIS: usize = 0x03c;
+}
 
 /// Polls of the flag register that a byte is worth; then it is lost.
 const PATIENCE: u32 = 1_000_000;
@@ -59,19 +71,19 @@ impl Pl011 {
     }
 
     fn fr(&self) -> Ro<'_, Mmio, u32, FR::Register> {
-        Ro::new(&self.frame, 0x18)
+        Ro::new(&self.frame, offset::FR)
     }
 
     fn dr(&self) -> Rw<'_, Mmio, u32> {
-        Rw::new(&self.frame, 0x00)
+        Rw::new(&self.frame, offset::DR)
     }
 
     fn imsc(&self) -> Rw<'_, Mmio, u32, INTERRUPT::Register> {
-        Rw::new(&self.frame, 0x38)
+        Rw::new(&self.frame, offset::IMSC)
     }
 
     fn ris(&self) -> Ro<'_, Mmio, u32, INTERRUPT::Register> {
-        Ro::new(&self.frame, 0x3c)
+        Ro::new(&self.frame, offset::RIS)
     }
 
     /// Sends a byte; it is lost if the port takes none for a long time.

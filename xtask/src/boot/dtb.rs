@@ -2,7 +2,7 @@
 //! Devicetrees that lie, made from the one that QEMU itself would hand over.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use dtoolkit::fdt::Fdt;
@@ -10,6 +10,10 @@ use dtoolkit::model::{DeviceTree, DeviceTreeProperty};
 use dtoolkit::{Node, Property};
 
 use super::{Job, command};
+use crate::process;
+
+/// Time that QEMU has to write its devicetree.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Writes `absent.dtb` into `folder`: QEMU's devicetree for this job, and one CPU more.
 pub fn with_absent_cpu(job: &Job, folder: &Path, reg: u32) -> Result<PathBuf> {
@@ -22,15 +26,9 @@ pub fn with_absent_cpu(job: &Job, folder: &Path, reg: u32) -> Result<PathBuf> {
     command
         .arg("-machine")
         .arg(format!("dumpdtb={}", dump.display()));
-    let out = command
-        .stdin(Stdio::null())
-        .output()
-        .context("cannot start QEMU")?;
-    if !out.status.success() {
-        bail!(
-            "QEMU gave no devicetree: {}",
-            String::from_utf8_lossy(&out.stderr).trim()
-        );
+    let said = process::capture(command, PATIENCE)?;
+    if let Some(trouble) = said.trouble {
+        bail!("QEMU gave no devicetree: {trouble}, {}", said.err.trim());
     }
     let blob = std::fs::read(&dump).context("QEMU wrote no devicetree")?;
     let path = folder.join("absent.dtb");

@@ -11,7 +11,8 @@ pub mod qemu;
 pub mod report;
 pub mod shell;
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -68,7 +69,7 @@ pub struct Booted {
 /// `expected` says that this is what the caller wants to see.
 pub fn boot(job: &Job, expected: Verdict) -> Result<Booted> {
     let folder = folder(&job.machine.name, job.topology, job.label);
-    let _only_one = lock(&folder)?;
+    let _only_one = lock(&folder, |text| eprintln!("{text}"))?;
     empty(&folder)?;
     let defmt_bin = folder.join("defmt.bin");
     let dtb = match job.absent_cpu {
@@ -87,7 +88,7 @@ pub fn boot(job: &Job, expected: Verdict) -> Result<Booted> {
     fs::write(folder.join("qemu.cmd"), format!("{shown}\n"))?;
     let mut bounds = qemu::Bounds::new(job.limits.silence_s, job.limits.limit_s);
     bounds.files.push(defmt_bin.clone());
-    let mut log = File::create(folder.join("console.log"))?;
+    let mut log = BufWriter::new(File::create(folder.join("console.log"))?);
     let t = job.topology;
     let progress = Progress::start(&format!(
         "boot {}: {} CPU(s) in {} node(s), {}",
@@ -185,14 +186,24 @@ pub fn test_line(test: &TestRow) -> String {
     }
 }
 
-/// Keeps a second xtask from booting into the same folder; released when dropped.
-fn lock(folder: &Path) -> Result<File> {
+/// Keeps a second xtask from booting into the same folder; released when dropped. A wait is told.
+fn lock(folder: &Path, tell: impl FnOnce(&str)) -> Result<File> {
     let path = folder.with_extension("lock");
     fs::create_dir_all(path.parent().unwrap_or(folder))
         .with_context(|| format!("cannot make the folder of {}", path.display()))?;
     let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-    file.lock()
-        .with_context(|| format!("cannot lock {}", path.display()))?;
+    let locked = match file.try_lock() {
+        Err(TryLockError::WouldBlock) => {
+            tell(&format!(
+                "another xtask boots into {}; waiting",
+                folder.display()
+            ));
+            file.lock()
+        }
+        Err(TryLockError::Error(why)) => Err(why),
+        Ok(()) => Ok(()),
+    };
+    locked.with_context(|| format!("cannot lock {}", path.display()))?;
     Ok(file)
 }
 
@@ -201,4 +212,25 @@ fn empty(folder: &Path) -> Result<()> {
         fs::remove_dir_all(folder).with_context(|| format!("cannot empty {}", folder.display()))?;
     }
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_boot_into_a_folder_says_that_it_waits() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("m-1c1n1t");
+        let first = lock(&folder, |text| panic!("{text}")).unwrap();
+        let mut told = String::new();
+        // The first one leaves once the second has said that it waits.
+        lock(&folder, |text| {
+            told = text.into();
+            drop(first);
+        })
+        .unwrap();
+        assert!(told.starts_with("another xtask boots into "), "{told}");
+        assert!(told.ends_with("m-1c1n1t; waiting"), "{told}");
+    }
 }

@@ -5,7 +5,6 @@
 //! when xtask itself is killed.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
@@ -18,6 +17,10 @@ use super::judge::{End, Judge, Judged};
 use super::line::{Lines, RawLine};
 use super::protocol::parse;
 use crate::process::{Held, keep, trouble};
+
+/// Time in which the console of a QEMU that has ended is read on.
+const DRAIN: Duration = Duration::from_secs(1);
+const LOG: &str = "cannot write the console's log";
 
 /// Console lines that are kept to be shown.
 pub const TAIL: usize = 50;
@@ -68,7 +71,7 @@ pub struct Ran {
 pub fn run(
     mut command: Command,
     bounds: &Bounds,
-    log: &mut File,
+    log: &mut dyn Write,
     judge: Judge,
     each: impl FnMut(&Judge),
 ) -> Result<Ran> {
@@ -93,6 +96,7 @@ pub fn run(
     if let Some(raw) = run.lines.rest() {
         run.take(raw)?;
     }
+    run.log.flush().context(LOG)?;
     let wall = started.elapsed();
     // The pipe is closed by now, unless a grandchild holds it; that one is not waited for.
     let complaints = complaints
@@ -111,7 +115,7 @@ struct Run<'a, F> {
     lines: Lines,
     judge: Judge,
     tail: VecDeque<String>,
-    log: &'a mut File,
+    log: &'a mut dyn Write,
     each: F,
 }
 
@@ -132,7 +136,15 @@ impl<F: FnMut(&Judge)> Run<'_, F> {
                     bytes += chunk.len() as u64;
                     self.push(&chunk)?;
                 }
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    // Whoever watches the log sees what is there.
+                    self.log.flush().context(LOG)?;
+                    // A child of QEMU's may hold the console open.
+                    if let Some(status) = held.0.try_wait()? {
+                        self.drain(console, bounds.output.saturating_sub(bytes))?;
+                        return Ok(end_of(status));
+                    }
+                }
                 Err(RecvTimeoutError::Disconnected) => {
                     if let Some(status) = held.0.try_wait()? {
                         return Ok(end_of(status));
@@ -158,15 +170,24 @@ impl<F: FnMut(&Judge)> Run<'_, F> {
             };
             // What is still in the pipe was printed before the cut: it belongs to the log.
             held.kill();
-            while let Ok(chunk) = console.recv_timeout(Duration::from_millis(20)) {
-                bytes += chunk.len() as u64;
-                if bytes > bounds.output {
-                    break;
-                }
-                self.push(&chunk)?;
-            }
+            self.drain(console, bounds.output.saturating_sub(bytes))?;
             return Ok(End::CutOff(why));
         }
+    }
+
+    /// Takes what is left on the console: to its end, at most `most` bytes, and for [`DRAIN`].
+    fn drain(&mut self, console: &Receiver<Vec<u8>>, mut most: u64) -> Result<()> {
+        let started = Instant::now();
+        while let Some(left) = DRAIN.checked_sub(started.elapsed())
+            && let Ok(chunk) = console.recv_timeout(left)
+        {
+            let Some(rest) = most.checked_sub(chunk.len() as u64) else {
+                break;
+            };
+            most = rest;
+            self.push(&chunk)?;
+        }
+        Ok(())
     }
 
     fn push(&mut self, chunk: &[u8]) -> Result<()> {
@@ -177,7 +198,7 @@ impl<F: FnMut(&Judge)> Run<'_, F> {
 
     fn take(&mut self, raw: RawLine) -> Result<()> {
         let text = raw.printable();
-        writeln!(self.log, "{text}").context("cannot write the console's log")?;
+        writeln!(self.log, "{text}").context(LOG)?;
         self.judge.line(
             parse(&raw),
             raw.bytes.is_empty(),

@@ -195,3 +195,23 @@ fn no_emulator_outlives_its_run() {
     let pid = std::fs::read_to_string(pid).unwrap();
     assert!(!std::path::Path::new("/proc").join(pid.trim()).exists());
 }
+
+#[test]
+fn an_emulator_that_leaves_while_its_child_holds_the_console_is_not_waited_for() {
+    let started = Instant::now();
+    let ran = boot(&format!("sleep 8 & {GOOD}"), &bounds());
+    assert_eq!(ran.judged.verdict, Verdict::Passed);
+    assert!(started.elapsed() < Duration::from_secs(6));
+}
+
+#[test]
+fn a_child_that_prints_on_after_the_cut_is_not_heard_for_long() {
+    let started = Instant::now();
+    let wall = Duration::from_millis(300);
+    let ran = boot(
+        "while :; do echo x; sleep 0.01; done & wait",
+        &Bounds { wall, ..bounds() },
+    );
+    assert_eq!(ran.judged.verdict, Verdict::Hung);
+    assert!(started.elapsed() < Duration::from_secs(6));
+}

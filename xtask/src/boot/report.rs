@@ -134,9 +134,9 @@ impl Report {
         }
     }
 
-    /// Every boot passed.
-    pub fn all_passed(&self) -> bool {
-        self.boots.iter().all(|b| b.verdict == Verdict::Passed)
+    /// Every boot passed, and some test did: a run that tested nothing proves nothing.
+    pub fn success(&self) -> bool {
+        self.passed > 0 && self.boots.iter().all(|b| b.verdict == Verdict::Passed)
     }
 
     /// Writes the report as JSON.
@@ -308,6 +308,19 @@ mod tests {
         );
         assert_eq!(value["boots"][0]["verdict"], "failed");
         assert_eq!(value["boots"][0]["tests"][2]["verdict"], "skipped");
+    }
+
+    #[test]
+    fn a_run_whose_tests_were_all_skipped_is_no_success() {
+        let with = |outcome| {
+            let mut boot = boot();
+            boot.verdict = Verdict::Passed;
+            boot.tests.retain(|t| t.verdict == outcome);
+            Report::new(vec![boot])
+        };
+        assert!(with(Outcome::Passed).success());
+        assert!(!with(Outcome::Skipped).success());
+        assert!(!Report::new(vec![boot()]).success());
     }
 
     #[test]

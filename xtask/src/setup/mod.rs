@@ -232,7 +232,7 @@ fn no_emulator(board: &Board, lack: &Lack) -> Missing {
             q.program, q.min_version
         ),
         _ => format!(
-            "{}=PATH    # of a {} of version {} or newer",
+            "export {}=PATH    # of a {} of version {} or newer",
             q.env, q.program, q.min_version
         ),
     };
@@ -248,7 +248,9 @@ fn advice(missing: &[Missing]) -> String {
     let mut text = String::from("set-up is incomplete");
     let wants: Vec<_> = missing.iter().flat_map(|m| m.debian.clone()).collect();
     let state = State::look().filter(|_| !wants.is_empty());
-    match state.map(|s| debian::plan(&s, &wants)) {
+    let plan = state.map(|s| debian::plan(&s, &wants));
+    let by_apt = matches!(plan, Some(Ok(_)));
+    match plan {
         Some(Ok(steps)) => {
             text += "; as root (or run `cargo xtask setup` as root):\n  apt-get update\n";
             for line in debian::as_shell(&steps) {
@@ -261,7 +263,13 @@ fn advice(missing: &[Missing]) -> String {
         None => text += "; do:\n",
     }
     for m in missing {
-        let _ = writeln!(text, "  {}: {}", m.what, m.elsewhere);
+        // What the commands above bring is a comment, so that all lines can be pasted.
+        let other = if by_apt && !m.debian.is_empty() {
+            "# elsewhere: "
+        } else {
+            ""
+        };
+        let _ = writeln!(text, "  # {}\n  {other}{}", m.what, m.elsewhere);
     }
     text.trim_end().into()
 }
@@ -272,4 +280,27 @@ pub fn in_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path)
         .map(|dir| dir.join(name))
         .find(|p| p.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commands_of_an_advice_can_be_pasted() {
+        let missing = Missing {
+            what: "it's (a thing) & more".into(),
+            debian: Vec::new(),
+            elsewhere: "false    # or: true".into(),
+        };
+        let text = advice(&[missing]);
+        let (_, pasted) = text.split_once('\n').unwrap();
+        let mut shell = std::process::Command::new("sh");
+        let status = shell.args(["-n", "-c", pasted]).status().unwrap();
+        assert!(status.success(), "{pasted}");
+        assert_eq!(
+            pasted.lines().map(str::trim).collect::<Vec<_>>(),
+            ["# it's (a thing) & more", "false    # or: true"]
+        );
+    }
 }

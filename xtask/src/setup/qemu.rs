@@ -3,10 +3,17 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::time::Duration;
 
 use crate::board::Qemu;
+use crate::process;
 use crate::version::Version;
+
+/// Time that an emulator has to tell its version.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// What stands before the version.
+const WORDS: &str = "QEMU emulator version ";
 
 /// An emulator that was found to run.
 #[derive(Clone, Debug)]
@@ -22,8 +29,10 @@ pub struct Emulator {
 pub enum Lack {
     /// The environment names one that will not do; installing another does not help.
     Named { env: String, why: String },
-    /// Not there, or it does not run.
+    /// Not there.
     Missing { program: String },
+    /// There, but it does not say that it is QEMU.
+    Broken { program: String, why: String },
     /// Too old.
     TooOld {
         program: String,
@@ -37,6 +46,7 @@ impl fmt::Display for Lack {
         match self {
             Lack::Named { env, why } => write!(f, "{env}: {why}"),
             Lack::Missing { program } => write!(f, "{program} is missing"),
+            Lack::Broken { program, why } => write!(f, "{program} does not answer: {why}"),
             Lack::TooOld {
                 program,
                 found,
@@ -57,42 +67,51 @@ pub fn find(qemu: &Qemu) -> Result<Emulator, Lack> {
 fn find_as(qemu: &Qemu, named: Option<PathBuf>) -> Result<Emulator, Lack> {
     let needed = Version::find(&qemu.min_version).unwrap_or(Version([0; 3]));
     if let Some(path) = named {
-        return probe(&path, needed).map_err(|why| Lack::Named {
+        return probe(&path, needed, PATIENCE).map_err(|why| Lack::Named {
             env: qemu.env.clone(),
             why: why.to_string(),
         });
     }
     match super::in_path(&qemu.program) {
-        Some(path) => probe(&path, needed),
+        Some(path) => probe(&path, needed, PATIENCE),
         None => Err(Lack::Missing {
             program: qemu.program.clone(),
         }),
     }
 }
 
-fn probe(path: &Path, needed: Version) -> Result<Emulator, Lack> {
+fn probe(path: &Path, needed: Version, limit: Duration) -> Result<Emulator, Lack> {
     let program = path.display().to_string();
-    let out = Command::new(path)
-        .arg("--version")
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output();
-    let said = out
-        .ok()
-        .filter(|o| o.status.success())
-        .map(|o| String::from_utf8_lossy(&o.stdout).into_owned());
-    match said.as_deref().and_then(Version::find) {
-        None => Err(Lack::Missing { program }),
-        Some(found) if found < needed => Err(Lack::TooOld {
+    if !path.exists() {
+        return Err(Lack::Missing { program });
+    }
+    let mut command = Command::new(path);
+    command.arg("--version");
+    let found = match process::capture(command, limit) {
+        Err(why) => Err(format!("{why:#}")),
+        Ok(said) => match said.trouble {
+            Some(trouble) => Err(format!("{trouble} of --version")),
+            None => version(&said.out).ok_or("its --version is not QEMU's".into()),
+        },
+    };
+    match found {
+        Err(why) => Err(Lack::Broken { program, why }),
+        Ok(found) if found < needed => Err(Lack::TooOld {
             program,
             found,
             needed,
         }),
-        Some(version) => Ok(Emulator {
+        Ok(version) => Ok(Emulator {
             path: path.into(),
             version,
         }),
     }
+}
+
+/// The version, if it is QEMU that said it.
+fn version(said: &str) -> Option<Version> {
+    let (_, rest) = said.split_once(WORDS)?;
+    Version::find(rest)
 }
 
 #[cfg(test)]
@@ -133,14 +152,44 @@ mod tests {
     }
 
     #[test]
-    fn a_named_emulator_that_is_missing_or_does_not_run_is_told() {
+    fn a_named_emulator_that_is_missing_is_told() {
         let lack = find_as(&qemu(), Some("/no/such/qemu".into())).unwrap_err();
         assert_eq!(lack.to_string(), "IRQ_QEMU_TEST: /no/such/qemu is missing");
+    }
+
+    #[test]
+    fn an_emulator_that_does_not_run_is_not_called_missing() {
         let (_dir, path) = fake("exit 1");
-        assert!(matches!(
-            find_as(&qemu(), Some(path)),
-            Err(Lack::Named { .. })
-        ));
+        let lack = find_as(&qemu(), Some(path.clone())).unwrap_err();
+        assert!(matches!(lack, Lack::Named { .. }));
+        let text = lack.to_string();
+        assert!(
+            text.ends_with("does not answer: status 1 of --version"),
+            "{text}"
+        );
+        std::fs::write(&path, "").unwrap();
+        let text = find_as(&qemu(), Some(path)).unwrap_err().to_string();
+        assert!(text.contains("does not answer"), "{text}");
+    }
+
+    #[test]
+    fn an_emulator_that_hangs_at_its_version_is_ended_and_told() {
+        let (_dir, path) = fake("exec sleep 60");
+        let started = std::time::Instant::now();
+        let lack = probe(&path, Version([10, 0, 0]), Duration::from_millis(300)).unwrap_err();
+        let text = lack.to_string();
+        assert!(
+            text.contains("does not answer: no end after 0.3 s"),
+            "{text}"
+        );
+        assert!(started.elapsed() < Duration::from_secs(10));
+    }
+
+    #[test]
+    fn a_program_that_is_not_qemu_is_no_emulator() {
+        let (_dir, path) = fake("echo 'frobnicator 42.0'");
+        let text = find_as(&qemu(), Some(path)).unwrap_err().to_string();
+        assert!(text.contains("is not QEMU's"), "{text}");
     }
 
     #[test]

@@ -7,14 +7,19 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::time::Duration;
 
+use crate::process;
 use crate::version::Version;
 
 /// The oldest compiler that will do: the workspace's `rust-version`.
 pub const MIN_RUST: Version = Version([1, 95, 0]);
 /// Where Debian's packages put their programs.
 const DEBIAN_BIN: &str = "/usr/bin";
+
+/// Time that a compiler has to say what it is.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A tool chain that was found to work.
 #[derive(Clone, Debug)]
@@ -336,15 +341,9 @@ fn output<const N: usize>(program: &Path, args: [&str; N]) -> Option<String> {
     said(command)
 }
 
-fn said(mut command: Command) -> Option<String> {
-    let out = command
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()
-        .ok()?;
-    out.status
-        .success()
-        .then(|| String::from_utf8_lossy(&out.stdout).into_owned())
+fn said(command: Command) -> Option<String> {
+    let said = process::capture(command, PATIENCE).ok()?;
+    said.trouble.is_none().then_some(said.out)
 }
 
 #[cfg(test)]
