@@ -5,7 +5,9 @@ use irq_core::{Irq, Lines, Trigger};
 use irq_gicv3::cpu_interface::CpuSetup;
 use irq_gicv3::gic::Counts;
 use irq_gicv3::priority::PriorityView;
-use irq_gicv3::{Config, CpuInterface, EoiMode, Gic, IntId, Mpidr, Priority, ProbeError, Sgi};
+use irq_gicv3::{
+    Config, CpuInterface, EoiMode, Gic, IntId, Mpidr, Priority, ProbeError, Route, Sgi,
+};
 use irq_hal::{CpuIndex, Error};
 use irq_sim::gic::{Affinity, Are, Delay, Group, Region, Security};
 use irq_sim::log::{Event, Unit};
@@ -281,6 +283,75 @@ fn a_priority_that_the_mask_would_block_is_refused_before_anything_is_touched() 
         Some(ProbeError::Priority { priority: 0xe0 })
     );
     assert_eq!(sim.log().all().accesses(), 0);
+}
+
+#[test]
+fn a_mask_that_rounds_down_to_the_priority_is_refused_before_anything_is_written() {
+    let ask = |bits, security, mask| {
+        let sim = SimPlatform::new(1);
+        let model = GicModel::builder(&sim)
+            .priority_bits(bits)
+            .security(security)
+            .build();
+        let config = Config {
+            priority: Priority::new(0xc0),
+            priority_mask: Priority::new(mask),
+            ..plain()
+        };
+        let gic = match probe(&model, config) {
+            Ok(gic) => gic,
+            Err(error) => {
+                assert_eq!(error, ProbeError::Priority { priority: 0xc0 });
+                assert_untouched(&model);
+                return false;
+            }
+        };
+        let machine = Machine { sim, model, gic };
+        machine.online(0).unwrap();
+        works(&machine);
+        true
+    };
+    // What is accepted delivers, by one step of what the view shows.
+    for (bits, one_state) in [(4, 0x10), (5, 8), (6, 4), (7, 2), (8, 1)] {
+        for (security, step) in [
+            (Security::One, one_state),
+            (Security::Two { fiq: false }, one_state),
+            (Security::Two { fiq: true }, one_state * 2),
+        ] {
+            assert!(ask(bits, security, 0xc0 + step), "{bits} {security:?}");
+            assert!(!ask(bits, security, 0xc0 + step - 1), "{bits} {security:?}");
+        }
+    }
+}
+
+#[test]
+fn the_priority_mask_is_the_one_that_was_asked_for() {
+    for (mask, shown) in [(0xe0, 0xe0), (0xc8, 0xc8), (0xff, 0xf8)] {
+        let config = Config {
+            priority_mask: Priority::new(mask),
+            ..plain()
+        };
+        let machine = Machine::with(1, |builder| builder.left_over(true), config);
+        assert_eq!(machine.model.priorities(0), (shown, None));
+    }
+}
+
+#[test]
+fn a_distributor_alone_refuses_a_route_that_it_has_not_before_anything_is_written() {
+    let sim = SimPlatform::new(1);
+    let model = GicModel::builder(&sim).no1n(true).a3v(false).build();
+    let quirks = irq_gicv3::quirks::Quirks::default();
+    for route in [Route::ANY, Mpidr::from_affinity(1, 0, 0, 0).route()] {
+        let mut distributor = irq_gicv3::Distributor::new(model.gicd(), &quirks).unwrap();
+        let setup = irq_gicv3::distributor::Setup {
+            priority: Priority::DEFAULT,
+            group0: true,
+            route,
+        };
+        let error = distributor.init(&sim, &setup);
+        assert!(matches!(error, Err(Error::Unsupported { .. })), "{error:?}");
+    }
+    assert_untouched(&model);
 }
 
 #[test]

@@ -286,7 +286,7 @@ fn windows_too_short_are_refused_before_anything_is_touched() {
 #[test]
 fn impossible_strides_are_refused_before_anything_is_touched() {
     let (sim, model) = build(1, |builder| builder);
-    for stride in [0, 0x1_0000, 0x2_0001, 0x3_8000] {
+    for stride in [0, 0x1_0000, 0x2_0001, 0x3_8000, (1 << 30) + 0x1_0000] {
         let mut description = Description::new(model.gicd(), vec![model.gicr(0)]);
         description.stride = Some(stride);
         let error = Gic::probe(sim.clone(), description, model.sysregs(), Config::default()).err();

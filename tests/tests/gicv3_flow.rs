@@ -290,3 +290,28 @@ fn what_was_done_to_the_device_comes_before_the_end_of_a_deferred_interrupt() {
     assert_eq!(trace.barriers(Fence::Synchronize), 1, "{trace}");
     assert_eq!(trace.stores(icc(0)), 1, "{trace}");
 }
+
+#[test]
+fn a_private_interrupt_is_completed_on_the_cpu_that_asks() {
+    let machine = machine(EoiMode::Split);
+    let timer = IntId::ppi(11).unwrap();
+    machine.gic.unmask_private(timer).unwrap();
+    let irqs = [0, 1].map(|cpu| {
+        let line = machine.model.private_line(cpu, 27);
+        line.assert();
+        let (irq, active) = machine.ack(cpu).unwrap();
+        line.deassert();
+        machine
+            .sim
+            .as_cpu(cpu, |_| machine.gic.defer(active))
+            .unwrap();
+        irq
+    });
+    let active = || [0, 1].map(|cpu| machine.model.private_source(cpu, 27).active);
+    assert_eq!(active(), [true, true]);
+    machine
+        .sim
+        .as_cpu(1, |_| machine.gic.complete(irqs[1]))
+        .unwrap();
+    assert_eq!(active(), [true, false]);
+}

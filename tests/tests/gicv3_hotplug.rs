@@ -2,17 +2,22 @@
 //! CPUs that come and go, several at once, and what they are given.
 
 use irq_core::{Lines, Trigger};
-use irq_gicv3::{Config, IntId, Mpidr, Priority, Sgi};
-use irq_hal::{CpuIndex, Error};
+use irq_gicv3::{Config, Gic, IntId, Mpidr, Priority, Sgi};
+use irq_hal::{CpuIndex, Error, Platform};
 use irq_sim::SimPlatform;
-use irq_sim::gic::{Delay, GicModel};
+use irq_sim::gic::sysreg::{ICC_IGRPEN1_EL1, ICC_PMR_EL1};
+use irq_sim::gic::{Affinity, Delay, GicBuilder, GicModel, Security};
 use irq_sim::log::Unit;
-use irq_tests::gicv3::{Machine, icc, probe};
+use irq_tests::gicv3::{Machine, describe, icc, mpidrs, probe};
 
 /// A machine whose CPUs are not online yet.
 fn cold(cpus: u32) -> Machine {
+    cold_with(cpus, |builder| builder.gic600().eppis(64))
+}
+
+fn cold_with(cpus: u32, change: impl FnOnce(GicBuilder) -> GicBuilder) -> Machine {
     let sim = SimPlatform::new(cpus);
-    let model = GicModel::builder(&sim).gic600().eppis(64).build();
+    let model = change(GicModel::builder(&sim)).build();
     let gic = probe(&model, Config::default()).unwrap();
     Machine { sim, model, gic }
 }
@@ -200,4 +205,129 @@ fn a_cpu_whose_group_0_firmware_left_on_can_go_offline() {
     let machine = Machine::with(1, |builder| builder.left_over(true), Config::default());
     machine.offline(0).unwrap();
     assert!(!machine.model.awake(0));
+}
+
+#[test]
+fn a_redistributor_belongs_to_one_cpu_until_that_one_goes_or_fails() {
+    let machine = cold_with(2, |builder| builder.early_use(true));
+    let [first, second] = [0, 1].map(|cpu| Mpidr::new(machine.model.mpidr(cpu)));
+    let online = |cpu, mpidr| {
+        machine
+            .sim
+            .as_cpu(cpu, |on| machine.gic.cpu_online(on, mpidr))
+    };
+    machine.online(0).unwrap();
+    machine.gic.unmask(machine.irq(27)).unwrap();
+    let error = online(1, first);
+    assert!(matches!(error, Err(Error::Exists { .. })), "{error:?}");
+    assert!(machine.model.private_source(0, 27).enabled);
+    // A CPU that failed has let go of what it had.
+    machine.model.set_gicr_rwp(Delay::Never);
+    let error = online(1, second);
+    assert!(matches!(error, Err(Error::Timeout { .. })), "{error:?}");
+    machine.model.set_gicr_rwp(Delay::Polls(0));
+    online(1, second).unwrap();
+    // And so has one that went, even if its redistributor would not sleep.
+    machine.offline(1).unwrap();
+    online(1, second).unwrap();
+    machine.model.set_wake(Delay::Never);
+    let error = machine.offline(1);
+    assert!(matches!(error, Err(Error::Timeout { .. })), "{error:?}");
+    let error = online(1, second);
+    assert!(matches!(error, Err(Error::Timeout { .. })), "{error:?}");
+}
+
+#[test]
+fn a_cpu_whose_interface_holds_no_aff3_is_refused_where_affinities_need_it() {
+    let near = Affinity::new(0, 0, 0, 0);
+    let far = Affinity::new(1, 0, 0, 0);
+    for all in [[near, far], [far, near]] {
+        let machine = cold_with(2, |builder| builder.affinities(all).cpu_a3v(1, false));
+        machine.online(0).unwrap();
+        let error = machine.online(1);
+        assert!(matches!(error, Err(Error::Unsupported { .. })), "{error:?}");
+        let cpu = CpuIndex::new(1);
+        assert_eq!(machine.gic.sgi_target(cpu), Err(Error::CpuOffline { cpu }));
+    }
+    // Where no CPU has an Aff3 nothing is lost.
+    let machine = cold_with(2, |builder| builder.cpu_a3v(1, false));
+    machine.online(0).unwrap();
+    machine.online(1).unwrap();
+}
+
+#[test]
+fn firmware_that_kept_interrupts_for_any_cpu_away_is_overruled() {
+    let machine = cold_with(1, |builder| {
+        builder.dpgs(true).awake(true).gicr_rwp(Delay::Polls(3))
+    });
+    machine.sim.as_cpu(0, |_| {
+        let gicr = machine.model.gicr(0);
+        irq_hal::Bus::<u32>::store(&gicr, 0, 7 << 24);
+        while irq_hal::Bus::<u32>::load(&gicr, 0) & 1 << 3 != 0 {}
+    });
+    machine.online(0).unwrap();
+    let irq = machine.irq(40);
+    machine.gic.set_route_any(irq).unwrap();
+    machine.gic.unmask(irq).unwrap();
+    machine.model.line(40).assert();
+    assert_eq!(machine.take(0), Some(40));
+}
+
+#[test]
+fn private_lines_of_a_cpu_whose_interface_failed_are_those_of_an_offline_cpu() {
+    /// The model's interfaces, but that of CPU 1 has its priority mask held down.
+    struct Held(irq_sim::gic::IccBus, SimPlatform);
+    impl irq_hal::Bus<u64> for Held {
+        fn load(&self, offset: usize) -> u64 {
+            let held = self.1.this_cpu() == CpuIndex::new(1) && offset == ICC_PMR_EL1;
+            if held { 0 } else { self.0.load(offset) }
+        }
+        fn store(&self, offset: usize, value: u64) {
+            let on = offset == ICC_IGRPEN1_EL1 && value != 0;
+            assert!(!on || self.1.this_cpu() == CpuIndex::new(0));
+            self.0.store(offset, value);
+        }
+    }
+    impl irq_hal::Barrier for Held {
+        fn publish(&self) {
+            self.0.publish();
+        }
+        fn complete(&self) {
+            self.0.complete();
+        }
+        fn synchronize(&self) {
+            self.0.synchronize();
+        }
+    }
+    let sim = SimPlatform::new(2);
+    // The view of a CPU with a mask held down is that of SCR_EL3.FIQ=1.
+    let model = GicModel::builder(&sim)
+        .security(Security::Two { fiq: true })
+        .build();
+    let cpus = mpidrs(&model);
+    let held = Held(model.sysregs(), sim.clone());
+    let gic = Gic::probe(
+        sim.clone(),
+        describe(&model, &cpus),
+        held,
+        Config::default(),
+    )
+    .unwrap();
+    let timer = IntId::ppi(11).unwrap();
+    let online = |cpu: u32| sim.as_cpu(cpu, |on| gic.cpu_online(on, cpus[cpu as usize]));
+    online(0).unwrap();
+    assert_eq!(
+        online(1),
+        Err(Error::Refused {
+            register: "ICC_PMR_EL1",
+            value: 0
+        })
+    );
+    let cpu = CpuIndex::new(1);
+    let irq = gic.irq(timer).unwrap();
+    let unmasked = sim.as_cpu(1, |_| gic.unmask(irq));
+    assert_eq!(unmasked, Err(Error::CpuOffline { cpu }));
+    gic.unmask_private(timer).unwrap();
+    let enabled = [0, 1].map(|cpu| model.private_source(cpu, 27).enabled);
+    assert_eq!(enabled, [true, false]);
 }

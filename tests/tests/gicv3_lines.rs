@@ -4,9 +4,10 @@
 use irq_core::{LineState, Lines, Trigger};
 use irq_gicv3::{Config, IntId, Mpidr, Priority};
 use irq_hal::{CpuIndex, Error};
-use irq_sim::gic::Delay;
+use irq_sim::SimPlatform;
+use irq_sim::gic::{Affinity, Delay, GicModel};
 use irq_sim::log::{Event, Unit};
-use irq_tests::gicv3::Machine;
+use irq_tests::gicv3::{Machine, probe};
 
 fn machine(cpus: u32) -> Machine {
     Machine::with(
@@ -137,6 +138,59 @@ fn an_extended_spi_is_not_sent_to_a_cpu_that_takes_none() {
     assert!(matches!(error, Err(Error::Unsupported { .. })), "{error:?}");
     machine.gic.set_route(machine.irq(4096), to(0)).unwrap();
     machine.gic.set_route(machine.irq(40), to(1)).unwrap();
+}
+
+#[test]
+fn an_extended_spi_is_not_unmasked_while_it_goes_to_a_cpu_that_takes_none() {
+    let machine = Machine::with(
+        2,
+        |builder| builder.espis(32).cpu_ext_range(0, false),
+        Config::default(),
+    );
+    let irq = machine.irq(4096);
+    // Its first route is the boot CPU.
+    let error = machine.gic.unmask(irq);
+    assert!(matches!(error, Err(Error::Unsupported { .. })), "{error:?}");
+    let error = machine.gic.set_route_any(irq);
+    assert!(matches!(error, Err(Error::Unsupported { .. })), "{error:?}");
+    let other = Mpidr::new(machine.model.mpidr(1));
+    machine.gic.set_route(irq, other).unwrap();
+    machine.gic.unmask(irq).unwrap();
+    machine.model.line(4096).assert();
+    assert_eq!(machine.take(1), Some(4096));
+}
+
+#[test]
+fn a_route_with_an_aff3_that_the_distributor_cannot_hold_is_refused() {
+    let all = [Affinity::new(0, 0, 0, 0), Affinity::new(1, 0, 0, 0)];
+    let sim = SimPlatform::new(2);
+    let model = GicModel::builder(&sim).affinities(all).a3v(false).build();
+    let gic = probe(&model, Config::default()).unwrap();
+    let irq = gic.irq(IntId::spi(8).unwrap()).unwrap();
+    let error = gic.set_route(irq, Mpidr::new(model.mpidr(1)));
+    assert!(matches!(error, Err(Error::Unsupported { .. })), "{error:?}");
+    assert_eq!(model.source(40).route, 0);
+}
+
+#[test]
+fn a_line_whose_change_failed_is_enabled_as_it_was() {
+    let machine = machine(1);
+    let to = Mpidr::new(machine.model.mpidr(0));
+    for intid in [27, 40] {
+        let irq = machine.irq(intid);
+        machine.gic.unmask(irq).unwrap();
+        machine.model.set_gicd_rwp(Delay::Never);
+        machine.model.set_gicr_rwp(Delay::Never);
+        let failed = |error: Result<(), Error>| {
+            assert!(matches!(error, Err(Error::Timeout { .. })), "{error:?}");
+            assert!(!machine.gic.state(irq).unwrap().masked, "{intid}");
+        };
+        failed(machine.gic.set_trigger(irq, Trigger::Edge));
+        if intid == 40 {
+            failed(machine.gic.set_route(irq, to));
+            failed(machine.gic.set_priority(irq, Priority::new(0xb0)));
+        }
+    }
 }
 
 #[test]

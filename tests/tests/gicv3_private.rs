@@ -236,3 +236,30 @@ fn a_cpu_with_a_trigger_fixed_otherwise_comes_online_with_everything_else() {
         .configure_private(timer, Trigger::Edge, Priority::new(0xa0));
     assert!(matches!(again, Err(Error::Refused { .. })), "{again:?}");
 }
+
+#[test]
+fn extended_ppis_stay_off_on_cpus_that_take_none() {
+    let sim = SimPlatform::new(3);
+    let model = GicModel::builder(&sim)
+        .eppis(32)
+        .cpu_ext_range(1, false)
+        .cpu_ext_range(2, false)
+        .build();
+    let gic = probe(&model, Config::default()).unwrap();
+    let machine = Machine { sim, model, gic };
+    machine.online(0).unwrap();
+    machine.online(1).unwrap();
+    let intid = IntId::eppi(1).unwrap();
+    let high = Priority::new(0xa0);
+    machine
+        .gic
+        .configure_private(intid, Trigger::Edge, high)
+        .unwrap();
+    machine.gic.unmask_private(intid).unwrap();
+    machine.online(2).unwrap();
+    let all = [0, 1, 2].map(|cpu| found(&machine.model, cpu, 1057));
+    let idle = (false, false, Priority::DEFAULT.get());
+    assert_eq!(all, [(true, true, 0xa0), idle, idle]);
+    machine.gic.mask_private(intid).unwrap();
+    assert!(!machine.model.private_source(0, 1057).enabled);
+}

@@ -253,6 +253,27 @@ fn the_state_of_an_spi_is_read_through_the_owning_chips_alias_or_not_at_all() {
 }
 
 #[test]
+fn a_t241_of_few_chips_that_says_so_reads_the_state_of_spis_itself() {
+    for (chips, lies) in [
+        (None, true),
+        (Some(1), false),
+        (Some(2), false),
+        (Some(3), true),
+    ] {
+        let facts = Facts {
+            soc_id: Some(0x036b_0241),
+            chips,
+            ..Facts::default()
+        };
+        let machine = machine(1, |builder| builder.gicd_iidr(0x0402_043b), facts, plain());
+        let state = machine.gic.state(machine.irq(40));
+        assert_eq!(state.is_err(), lies, "{chips:?}: {state:?}");
+        let aliased = Effects::STATE_ALIASED | Effects::NO_V4;
+        assert_eq!(machine.gic.effects().contains(aliased), lies, "{chips:?}");
+    }
+}
+
+#[test]
 fn a_firmware_that_left_ds_clear_gets_it_set_before_anything_is_configured() {
     let machine = machine(
         1,

@@ -32,7 +32,7 @@ pub trait Flow: Sync {
     fn end(&self, active: Self::Active);
 
     /// Lets this CPU take other interrupts while the source stays active, until
-    /// [`Lines::complete`] from any CPU.
+    /// [`Lines::complete`]: from any CPU, or on this one for a private interrupt.
     ///
     /// # Errors
     /// [`Error::Unsupported`] where the controller, or its configuration, cannot. Nothing was
@@ -75,7 +75,8 @@ pub trait Lines: Sync {
     /// [`Error::Unsupported`] where the controller cannot.
     fn retrigger(&self, irq: Irq) -> Result<(), Error>;
 
-    /// Ends a deferred interrupt, from any CPU.
+    /// Ends a deferred interrupt: from any CPU; a private one on its own CPU, since the call
+    /// acts on the CPU that runs.
     ///
     /// # Errors
     /// [`Error::Unsupported`] where the controller cannot.

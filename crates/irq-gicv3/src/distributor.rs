@@ -141,8 +141,8 @@ impl<B: Frame> Distributor<B> {
     ///
     /// # Errors
     /// [`Error::Timeout`] if it stays busy; [`Error::Refused`] if affinity routing does not
-    /// stick; [`Error::Invalid`] for a priority that this view does not have, before anything is
-    /// written.
+    /// stick. Before anything is written, [`Error::Invalid`] for a priority that this view does
+    /// not have, and those of [`check_route`](Self::check_route).
     ///
     /// # Context
     /// Once, before any CPU takes an interrupt.
@@ -153,6 +153,7 @@ impl<B: Frame> Distributor<B> {
         // Before the first store. A quirk may settle on one security state below, whose view
         // has every priority.
         self.priority_value(setup)?;
+        self.check_route(setup.route)?;
         self.quiesce(platform)?;
         self.affinity_routing(platform)?;
         let priority = self.priority_value(setup)?;
@@ -223,8 +224,8 @@ impl<B: Frame> Distributor<B> {
                 let present = u32::MAX >> (32 * (word + 1) - to.min(32 * (word + 1)));
                 regs.icactiver(word).write_ones(present);
                 if self.features.one_security_state {
+                    // IGRPMODR is RAZ/WI then.
                     regs.igroupr(word).set(present);
-                    regs.igrpmodr(word).set(0);
                 }
             }
             for word in from / 16..to.div_ceil(16) {

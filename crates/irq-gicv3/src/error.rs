@@ -41,6 +41,12 @@ pub enum ProbeError {
         /// The stride in bytes.
         stride: u64,
     },
+    /// Two redistributors show the same affinity, or a region is described twice.
+    #[error("two redistributors have the affinity {affinity:#x}")]
+    SameAffinity {
+        /// `GICR_TYPER[63:32]`.
+        affinity: u32,
+    },
     /// A priority that the view of this kernel does not allow, or that its mask would block.
     #[error("priority {priority:#x} cannot be had here")]
     Priority {
@@ -83,6 +89,10 @@ impl From<ProbeError> for Error {
             ProbeError::Stride { stride } => Error::Invalid {
                 what: "redistributor stride",
                 value: stride,
+            },
+            ProbeError::SameAffinity { affinity } => Error::Firmware {
+                what: "two redistributors with one affinity",
+                at: u64::from(affinity),
             },
             ProbeError::Priority { priority } => Error::Invalid {
                 what: "priority",

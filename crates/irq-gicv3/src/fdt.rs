@@ -95,12 +95,20 @@ pub struct FdtDescription<'a> {
 }
 
 impl FdtDescription<'_> {
-    /// What the predicates of quirks can know from here.
+    /// What the predicates of quirks can know from here. SoC id, number of chips and MIDR are
+    /// not in a devicetree: the embedder fills them in, from SMCCC and from the CPU. Without
+    /// them the quirks that go by them do not fire ([`Effects::STALE_IAR`],
+    /// [`Effects::AFF0_ONLY`], [`Effects::STATE_ALIASED`]).
+    ///
+    /// [`Effects::STALE_IAR`]: crate::quirks::Effects::STALE_IAR
+    /// [`Effects::AFF0_ONLY`]: crate::quirks::Effects::AFF0_ONLY
+    /// [`Effects::STATE_ALIASED`]: crate::quirks::Effects::STATE_ALIASED
     pub fn machine(&self) -> Machine<'_> {
         Machine {
             compatible: &self.compatible,
             properties: &self.properties,
             soc_id: None,
+            chips: None,
             midr: None,
         }
     }

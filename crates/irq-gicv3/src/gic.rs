@@ -28,7 +28,7 @@ use irq_hal::percpu::PerCpu;
 use irq_hal::{CpuIndex, Error, Mmio, Platform, irq_warn};
 
 use crate::affinity::Mpidr;
-use crate::cpu_interface::{CpuInterface, CpuSetup, EoiMode};
+use crate::cpu_interface::{CpuFeatures, CpuInterface, CpuSetup, EoiMode};
 use crate::distributor::{self, Distributor, Setup};
 use crate::error::ProbeError;
 use crate::intid::IntId;
@@ -95,7 +95,8 @@ pub struct Config<'a> {
     pub cpus: Option<u32>,
     /// What an end does.
     pub eoi_mode: EoiMode,
-    /// The priority of every interrupt that is not configured otherwise.
+    /// The priority of every interrupt that is not configured otherwise. In the bits that the
+    /// hardware keeps it must be below [`priority_mask`](Self::priority_mask).
     pub priority: Priority,
     /// Interrupts with a priority value below this one are delivered.
     pub priority_mask: Priority,
@@ -156,6 +157,11 @@ impl Slot {
         Mpidr::new(self.mpidr.load(Ordering::Relaxed))
     }
 
+    /// Whether the CPU's interface takes `intid`: extended PPIs and SPIs need its ExtRange.
+    fn takes(&self, intid: IntId) -> bool {
+        !intid.kind().is_extended() || self.extended_range.load(Ordering::Relaxed)
+    }
+
     /// Acquire: pairs with the release in `cpu_online`, so that the affinity is there too.
     #[inline]
     fn target(&self) -> Option<SgiTarget> {
@@ -184,6 +190,8 @@ pub struct Gic<P, B = Mmio, C = SysRegs> {
     template: Template,
     /// Whether SGIs may use the range selector: the distributor and every CPU so far can.
     range_selector: AtomicBool,
+    /// Whether some redistributor has an Aff3 other than 0.
+    aff3: bool,
 }
 
 impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
@@ -261,9 +269,19 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
         distributor.check_route(route.route())?;
 
         let interface = CpuInterface::new(&icc);
-        let group0 = interface.probe()?.group0;
+        let CpuFeatures {
+            group0,
+            priority_bits,
+            ..
+        } = interface.probe()?;
         // Before anything is written; no view that init can come to has fewer priorities.
         view_value(&features, group0, config.priority)?;
+        let kept = kept_bits(priority_bits, features.one_security_state || group0);
+        if config.priority.get() & kept >= config.priority_mask.get() & kept {
+            return Err(ProbeError::Priority {
+                priority: config.priority.get(),
+            });
+        }
         distributor.init(
             &platform,
             &Setup {
@@ -280,6 +298,7 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
             group0
         };
         let (view, default_priority) = view_value(&settled, group0, config.priority)?;
+        let aff3 = redistributors.affinities().any(|cpu| cpu.aff3() != 0);
         Ok(Self {
             icc,
             layout,
@@ -297,6 +316,7 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
             default_priority,
             template: Template::new(default_priority),
             range_selector: AtomicBool::new(features.range_selector),
+            aff3,
         })
     }
 
@@ -388,6 +408,14 @@ fn view_value(
         priority: priority.get(),
     })?;
     Ok((view, value))
+}
+
+/// The bits that a priority keeps at a CPU interface with `bits` of them. Where the view is
+/// shifted (not `whole`), one of them is the secure side's. The architecture has 16 levels at
+/// least, whatever the register says.
+fn kept_bits(bits: u32, whole: bool) -> u8 {
+    let visible = bits.clamp(4, 8) - u32::from(!whole);
+    !(0xff_u32 >> visible) as u8
 }
 
 const fn no_redistributor(mpidr: Mpidr) -> Error {

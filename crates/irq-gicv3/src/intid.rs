@@ -81,6 +81,11 @@ impl Kind {
         matches!(self, Self::Sgi | Self::Ppi | Self::ExtendedPpi)
     }
 
+    /// Whether a CPU interface needs ExtRange for it: extended PPIs and SPIs.
+    pub const fn is_extended(self) -> bool {
+        matches!(self, Self::ExtendedPpi | Self::ExtendedSpi)
+    }
+
     /// Whether it is configured in the distributor: SPIs and extended SPIs.
     pub const fn is_shared(self) -> bool {
         matches!(self, Self::Spi | Self::ExtendedSpi)

@@ -48,7 +48,8 @@ impl Layout {
             irqs: range(0, count).map_err(too_high)?,
             private: [
                 range(0, PRIVATE).map_err(too_high)?,
-                range(PRIVATE + spis, eppis).map_err(too_high)?,
+                // An empty range begins where a number exists.
+                range(if eppis == 0 { 0 } else { PRIVATE + spis }, eppis).map_err(too_high)?,
             ],
             spis,
             eppis,
@@ -202,6 +203,20 @@ mod tests {
             layout.intid(Irq::new(96)),
             Err(Error::NoSuchIrq { irq: 96 })
         );
+    }
+
+    #[test]
+    fn the_last_number_may_be_the_last_u32() {
+        let base = u32::MAX - 95;
+        let layout = Layout::new(Irq::new(base), 64, 0, 0).unwrap();
+        assert_eq!(
+            layout.irq(IntId::new(95).unwrap()),
+            Some(Irq::new(u32::MAX))
+        );
+        let [first, extended] = layout.private();
+        assert_eq!((first.first().get(), first.count()), (base, 32));
+        assert_eq!(extended.count(), 0);
+        assert!(Layout::new(Irq::new(base + 1), 64, 0, 0).is_err());
     }
 
     #[test]

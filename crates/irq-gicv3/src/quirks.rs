@@ -71,8 +71,14 @@ pub enum When {
     Compatible(&'static str),
     /// A property of the controller's devicetree node.
     Property(&'static str),
-    /// The SoC id (SMCCC `ARCH_SOC_ID`).
-    SocId(u32),
+    /// The SoC id (SMCCC `ARCH_SOC_ID`), on a machine of at least so many chips; one that does
+    /// not say how many counts as large enough.
+    Soc {
+        /// The id.
+        id: u32,
+        /// The least number of chips.
+        chips: u32,
+    },
 }
 
 /// One entry.
@@ -101,6 +107,10 @@ pub struct Machine<'a> {
     pub properties: &'a [&'a str],
     /// The SoC id, if firmware tells.
     pub soc_id: Option<u32>,
+    /// How many chips carry the controller, if the embedder knows. Say it on an NVIDIA T241 of
+    /// one or two: unless told, the driver takes it for a larger one, and does not read the
+    /// state of SPIs there without [aliases](crate::Description::state_aliases).
+    pub chips: Option<u32>,
     /// `MIDR_EL1` of the CPUs.
     pub midr: Option<u32>,
 }
@@ -223,7 +233,10 @@ pub const TABLE: &[Quirk] = &[
         "NVIDIA T241-FABRIC-4",
         Block::Distributor,
         (0x0402_043b, 0xffff_ffff),
-        When::SocId(0x036b_0241),
+        When::Soc {
+            id: 0x036b_0241,
+            chips: 3,
+        },
         Effects::STATE_ALIASED.union(Effects::NO_V4),
     ),
     // No erratum number: what the firmware of these machines leaves behind.
@@ -278,6 +291,7 @@ impl Default for Quirks<'_> {
                 compatible: &[],
                 properties: &[],
                 soc_id: None,
+                chips: None,
                 midr: None,
             },
             extra: &[],
@@ -318,7 +332,9 @@ impl Quirks<'_> {
             When::Always => true,
             When::Compatible(name) => self.machine.compatible.contains(&name),
             When::Property(name) => self.machine.properties.contains(&name),
-            When::SocId(id) => self.machine.soc_id == Some(id),
+            When::Soc { id, chips } => {
+                self.machine.soc_id == Some(id) && self.machine.chips.is_none_or(|has| has >= chips)
+            }
         }
     }
 }

@@ -170,7 +170,18 @@ impl<B: Frame> Redistributor<B, Asleep> {
             return Ok(());
         }
         let waker = self.regs.waker();
-        if waker.is_set(GICR_WAKER::ProcessorSleep) {
+        let now = waker.get();
+        if GICR_WAKER::ProcessorSleep.is_set(now) {
+            if !GICR_WAKER::ChildrenAsleep.is_set(now) {
+                // A sleep that was given up on comes to its end first.
+                wait(
+                    platform,
+                    &ASLEEP,
+                    bound(platform),
+                    || waker.get(),
+                    |value| GICR_WAKER::ChildrenAsleep.is_set(value),
+                )?;
+            }
             waker.modify(GICR_WAKER::ProcessorSleep::CLEAR);
         }
         wait(

@@ -87,6 +87,11 @@ fn sleep_needs_closed_groups() {
         w32(&gicr, GICR_WAKER, 2)
     });
     icc.store(ICC_IGRPEN1_EL1, 0);
+    // Without an isb it may still be.
+    refused("while a group of the CPU interface is enabled", || {
+        w32(&gicr, GICR_WAKER, 2)
+    });
+    icc.synchronize();
     w32(&gicr, GICR_WAKER, 2);
     assert_eq!([r32(&gicr, GICR_WAKER), r32(&gicr, GICR_WAKER)], [2, 6]);
     model.power_off_cpu(0);
@@ -98,6 +103,7 @@ fn a_second_bring_up_clears_active_priorities_again() {
     let (_, model) = running(1);
     let (gicr, icc) = (model.gicr(0), model.icc(0));
     icc.store(ICC_IGRPEN1_EL1, 0);
+    icc.synchronize();
     w32(&gicr, GICR_WAKER, 2);
     while r32(&gicr, GICR_WAKER) & 4 == 0 {}
     wake(&model, 0);
@@ -129,6 +135,7 @@ fn the_mediatek_redistributor_forgets_priorities_when_it_sleeps() {
     up(&model);
     assert_eq!(model.private_source(0, 20).priority, 0xa0);
     model.icc(0).store(ICC_IGRPEN1_EL1, 0);
+    model.icc(0).synchronize();
     w32(&model.gicr(0), GICR_WAKER, 2);
     while r32(&model.gicr(0), GICR_WAKER) & 4 == 0 {}
     assert_eq!(model.private_source(0, 20).priority, 0);
@@ -391,6 +398,11 @@ fn a_group_opens_after_its_active_priorities_and_an_isb() {
     icc.synchronize();
     open();
     assert_eq!(icc.load(ICC_IGRPEN1_EL1), 1);
+    refused("no isb between the change of a group enable", || {
+        icc.load(ICC_IAR1_EL1)
+    });
+    icc.synchronize();
+    assert_eq!(icc.load(ICC_IAR1_EL1), 1023);
 }
 
 #[test]

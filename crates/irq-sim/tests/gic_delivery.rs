@@ -3,7 +3,7 @@
 
 mod kit;
 
-use irq_hal::Bus;
+use irq_hal::{Barrier, Bus};
 use irq_sim::gic::sysreg::*;
 use irq_sim::gic::{Affinity, Delay};
 use kit::*;
@@ -254,6 +254,7 @@ fn a_sleeping_redistributor_signals_nothing() {
     enable(&model, SPI);
     model.line(SPI).assert();
     icc.store(ICC_IGRPEN1_EL1, 0);
+    icc.synchronize();
     w32(&gicr, GICR_WAKER, 2);
     while r32(&gicr, GICR_WAKER) & 4 == 0 {}
     assert!(!model.signalled(0) && !model.awake(0));
@@ -291,6 +292,7 @@ fn group_0_is_an_fiq_with_registers_of_its_own() {
     w32(&model.gicd(), IGROUPR + 4, !(1 << (SPI - 32)));
     w32(&model.gicd(), GICD_CTLR, 1 << 4 | 3);
     icc.store(ICC_IGRPEN0_EL1, 1);
+    icc.synchronize();
     enable(&model, SPI);
     model.line(SPI).assert();
     assert_eq!((model.signalled(0), model.signalled_fiq(0)), (false, true));

@@ -131,7 +131,11 @@ fn registers_beyond_the_last_interrupt_are_refused() {
 fn interrupts_1020_to_1023_are_zero_in_the_last_word() {
     let (_, model) = machine(1, |gic| gic.spis(988));
     let gicd = model.gicd();
-    w32(&gicd, ISENABLER + 4 * 31, !0);
+    refused("reserved bits 0xf0000000", || {
+        w32(&gicd, ISENABLER + 4 * 31, !0)
+    });
+    refused("reserved bits 0xff", || w32(&gicd, IPRIORITYR + 1020, 0xff));
+    w32(&gicd, ISENABLER + 4 * 31, !0 >> 4);
     assert_eq!(r32(&gicd, ISENABLER + 4 * 31), 0x0fff_ffff);
     assert_eq!(Bus::<u8>::load(&gicd, IPRIORITYR + 1020), 0);
     refused("no SPI 1020", || {

@@ -225,6 +225,7 @@ fn a_secure_interrupt_is_an_fiq_that_the_kernel_does_not_acknowledge() {
     secure.store(ICC_AP1R0_EL1, 0);
     secure.synchronize();
     secure.store(ICC_IGRPEN1_EL1, 1);
+    secure.synchronize();
     model.line(SPI).assert();
     assert_eq!((model.signalled(0), model.signalled_fiq(0)), (false, true));
     assert_eq!(model.icc(0).load(ICC_IAR1_EL1), 1023);

@@ -75,7 +75,8 @@ impl<B: Frame> Distributor<B> {
         self.wait_rwp(platform)
     }
 
-    /// Runs `change` with `line` disabled, and enables it again if it was.
+    /// Runs `change` with `line` disabled, and enables it again if it was, also
+    /// after an error.
     fn while_disabled<P: Platform + ?Sized>(
         &self,
         platform: &P,
@@ -85,11 +86,12 @@ impl<B: Frame> Distributor<B> {
     ) -> Result<(), Error> {
         self.lock.with(platform, |()| {
             let enabled = self.state_regs(intid, line)?.enabled().get() & line.bit() != 0;
-            if enabled {
-                self.disable(platform, line)?;
-            }
+            let disabled = match enabled {
+                true => self.disable(platform, line),
+                false => Ok(()),
+            };
             let regs = self.regs_of(line);
-            let changed = change(&regs);
+            let changed = disabled.and_then(|()| change(&regs));
             if enabled {
                 regs.isenabler().write_ones(line.bit());
             }

@@ -5,10 +5,9 @@
 //! [`Gic::configure_private`] and its kin.
 
 use irq_core::{Irq, LineState, Lines, Trigger};
-use irq_hal::atomic::Ordering::Relaxed;
 use irq_hal::{Error, Platform};
 
-use super::Gic;
+use super::{Gic, Slot};
 use crate::affinity::{Mpidr, Route};
 use crate::intid::{IntId, Kind};
 use crate::priority::Priority;
@@ -18,6 +17,10 @@ use crate::regs::icc::IccBus;
 
 impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
     /// Sends a shared interrupt to the CPU `mpidr` from now on. It is masked meanwhile.
+    ///
+    /// Whether a CPU takes extended SPIs is known while it is online. One that is not is taken
+    /// at its word here; [`unmask`](Lines::unmask) looks again, a CPU that comes online does
+    /// not.
     ///
     /// # Errors
     /// [`Error::NoSuchIrq`]; [`Error::Invalid`] for a private interrupt;
@@ -32,28 +35,47 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
         if !self.redistributors.contains(mpidr) {
             return Err(super::no_redistributor(mpidr));
         }
-        let lacks = |(_, slot): (_, &super::Slot)| {
-            slot.target().is_some() && slot.mpidr() == mpidr && !slot.extended_range.load(Relaxed)
-        };
-        if intid.kind() == Kind::ExtendedSpi && self.slots.iter().any(lacks) {
-            return Err(Error::Unsupported {
-                feature: "extended SPIs on that CPU (ExtRange)",
-            });
-        }
+        self.check_extended_spi(intid, || Ok(mpidr.route()))?;
         self.distributor
             .set_route(&self.platform, intid, mpidr.route())
+    }
+
+    /// Extended SPIs reach only CPUs whose interface takes them.
+    /// The route is asked for only if there is a CPU that does not.
+    fn check_extended_spi(
+        &self,
+        intid: IntId,
+        route: impl FnOnce() -> Result<Route, Error>,
+    ) -> Result<(), Error> {
+        if intid.kind() != Kind::ExtendedSpi {
+            return Ok(());
+        }
+        let lacks = |slot: &&Slot| slot.target().is_some() && !slot.takes(intid);
+        let mut lacking = self.slots.iter().map(|(_, slot)| slot).filter(lacks);
+        let Some(first) = lacking.next() else {
+            return Ok(());
+        };
+        let to = route()?.cpu();
+        let mut all = core::iter::once(first).chain(lacking);
+        match all.any(|slot| to.is_none_or(|cpu| cpu == slot.mpidr())) {
+            true => Err(Error::Unsupported {
+                feature: "extended SPIs on that CPU (ExtRange)",
+            }),
+            false => Ok(()),
+        }
     }
 
     /// Sends a shared interrupt to any CPU that participates, one of them at a time.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where the hardware has no 1-of-N; else as for
-    /// [`set_route`](Self::set_route).
+    /// [`Error::Unsupported`] where the hardware has no 1-of-N, and for an extended SPI if a
+    /// CPU that is online takes none; else as for [`set_route`](Self::set_route).
     ///
     /// # Context
     /// Any but a non-maskable interrupt.
     pub fn set_route_any(&self, irq: Irq) -> Result<(), Error> {
         let intid = self.layout.intid(irq)?;
+        self.check_extended_spi(intid, || Ok(Route::ANY))?;
         self.distributor
             .set_route(&self.platform, intid, Route::ANY)
     }
@@ -84,7 +106,7 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
             return Ok(());
         }
         match self.slots.get(self.platform.this_cpu()) {
-            Some(slot) if slot.extended_range.load(Relaxed) => Ok(()),
+            Some(slot) if slot.takes(intid) => Ok(()),
             _ => Err(Error::Unsupported {
                 feature: "extended PPIs on this CPU (ExtRange)",
             }),
@@ -114,6 +136,7 @@ where
                 rd.unmask(intid)
             });
         }
+        self.check_extended_spi(intid, || self.distributor.route(intid))?;
         self.distributor.unmask(&self.platform, intid)
     }
 

@@ -2,12 +2,14 @@
 //! CPUs that come and go.
 
 use irq_hal::atomic::Ordering;
+use irq_hal::bus::Part;
 use irq_hal::percpu::OnCpu;
 use irq_hal::{Error, Platform, irq_debug, irq_warn};
 
-use super::Gic;
+use super::{Gic, Slot};
 use crate::affinity::Mpidr;
 use crate::cpu_interface::CpuInterface;
+use crate::redistributor::{Asleep, Redistributor};
 use crate::regs::Frame;
 use crate::regs::icc::IccBus;
 use crate::sgi::SgiTarget;
@@ -20,11 +22,13 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
     ///
     /// # Errors
     /// [`Error::NoSuchCpu`] for an index that is not possible; [`Error::Exists`] if it is
-    /// online; [`Error::NoUnitForCpu`] if `mpidr` has no redistributor; [`Error::Timeout`] if
-    /// that one never powers up, never wakes or stays busy; [`Error::Refused`] if system
-    /// registers are forbidden; [`Error::Unsupported`] for a CPU whose priority view differs
-    /// from the first one's. The CPU is then offline and the call can be repeated. A private
-    /// interrupt whose trigger this CPU has fixed otherwise is a warning and no error.
+    /// online, or if another CPU came online with this `mpidr`; [`Error::NoUnitForCpu`] if
+    /// `mpidr` has no redistributor; [`Error::Timeout`] if that one never powers up, never wakes
+    /// or stays busy; [`Error::Refused`] if system registers are forbidden;
+    /// [`Error::Unsupported`] for a CPU whose priority view differs from the first one's, and
+    /// for one whose interface holds no Aff3 on a machine that has CPUs with an Aff3 other than
+    /// 0. The CPU is then offline and the call can be repeated. A private interrupt whose
+    /// trigger this CPU has fixed otherwise is a warning and no error.
     ///
     /// # Context
     /// On that CPU, masked; on several CPUs at once. Allocates nothing, calls no `this_cpu`.
@@ -36,13 +40,37 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
             });
         }
         let mpidr = self.effective(mpidr);
-        let redistributor = self.redistributors.find(mpidr)?;
+        let redistributor = self.redistributors.claim(mpidr)?;
+        let result = self.bring_up(on, slot, mpidr, redistributor);
+        if result.is_err() {
+            self.redistributors.release(mpidr);
+        }
+        result
+    }
+
+    /// The part of [`cpu_online`](Self::cpu_online) with the redistributor claimed.
+    fn bring_up(
+        &self,
+        on: &OnCpu,
+        slot: &Slot,
+        mpidr: Mpidr,
+        redistributor: Redistributor<Part<&B>, Asleep>,
+    ) -> Result<(), Error> {
         let interface = CpuInterface::new(&self.icc);
-        if interface.probe()?.group0 != self.group0 {
+        let features = interface.probe()?;
+        if features.group0 != self.group0 {
             return Err(Error::Unsupported {
                 feature: "CPUs with different SCR_EL3.FIQ",
             });
         }
+        if !features.aff3 && (self.aff3 || mpidr.aff3() != 0) {
+            return Err(Error::Unsupported {
+                feature: "Aff3 in SGIs (ICC_CTLR_EL1.A3V)",
+            });
+        }
+        // Before the redistributor counts as set up: visits from other CPUs go by it.
+        slot.extended_range
+            .store(features.extended_range, Ordering::Relaxed);
         let redistributor = redistributor
             .wake(&self.platform)
             .map_err(|(_, error)| error)?;
@@ -50,7 +78,7 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
         let one_state = self.distributor.features().one_security_state;
         let refused = slot.redistributor.with(&self.platform, |set_up| {
             redistributor.reset(&self.platform, one_state, self.default_priority)?;
-            let refused = self.apply_template(&redistributor)?;
+            let refused = self.apply_template(&redistributor, features.extended_range)?;
             *set_up = true;
             Ok::<_, Error>(refused)
         })?;
@@ -61,19 +89,14 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
                 intid.get()
             );
         }
-        let features = match interface.enable(&self.setup) {
-            Ok((_, features)) => features,
-            Err((_, error)) => {
-                slot.redistributor
-                    .with(&self.platform, |set_up| *set_up = false);
-                return Err(error);
-            }
-        };
+        if let Err((_, error)) = interface.enable(&self.setup) {
+            slot.redistributor
+                .with(&self.platform, |set_up| *set_up = false);
+            return Err(error);
+        }
         if !features.extended_range && self.layout.eppis() + self.layout.espis() != 0 {
             irq_warn!("gicv3: {} takes no extended PPI or SPI", on.cpu());
         }
-        slot.extended_range
-            .store(features.extended_range, Ordering::Relaxed);
         if !features.range_selector {
             self.range_selector.store(false, Ordering::Relaxed);
         }
@@ -103,10 +126,12 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
         slot.redistributor
             .with(&self.platform, |set_up| *set_up = false);
         self.interface().disable();
-        let redistributor = self.redistributors.find(slot.mpidr())?.assume_awake();
-        redistributor
-            .sleep(&self.platform)
-            .map_err(|(_, error)| error)?;
+        let mpidr = slot.mpidr();
+        let redistributor = self.redistributors.find(mpidr)?.assume_awake();
+        let slept = redistributor.sleep(&self.platform);
+        // Last: from here on another index may bring this redistributor up.
+        self.redistributors.release(mpidr);
+        slept.map_err(|(_, error)| error)?;
         irq_debug!("gicv3: {} offline", cpu);
         Ok(())
     }

@@ -75,15 +75,22 @@ fn trigger(word: u32) -> Option<Trigger> {
 type OwnRedistributor<'g, B> = Redistributor<Part<&'g B>, Awake>;
 
 impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
-    /// Applies the template to a redistributor that was just reset, under its lock. Triggers
-    /// that this CPU has fixed otherwise are passed over; the first of them is returned, for the
+    /// Applies the template to a redistributor that was just reset, under its lock. Extended
+    /// PPIs stay masked where the CPU's interface takes none (`extended_range`). Triggers that
+    /// this CPU has fixed otherwise are passed over; the first of them is returned, for the
     /// caller to report without the lock.
     pub(super) fn apply_template(
         &self,
         rd: &OwnRedistributor<'_, B>,
+        extended_range: bool,
     ) -> Result<Option<IntId>, Error> {
         let mut refused = None;
-        for intid in intid::private(rd.features().eppis) {
+        let eppis = if extended_range {
+            rd.features().eppis
+        } else {
+            0
+        };
+        for intid in intid::private(eppis) {
             let word = self.template.word(intid)?.load(Relaxed);
             match trigger(word).map(|trigger| rd.set_trigger(&self.platform, intid, trigger)) {
                 Some(Err(Error::Refused { .. })) => refused = refused.or(Some(intid)),
@@ -143,15 +150,21 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
         percpu::masked(&self.platform, |on| self.with_redistributor(on.cpu(), f))
     }
 
-    /// Runs `f` on the redistributor of each CPU that is set up; all of them, also after an
-    /// error, the first of which is returned.
+    /// Runs `f` on the redistributor of each CPU that is set up and takes `intid`; all of them,
+    /// also after an error, the first of which is returned.
     fn with_all_redistributors(
         &self,
+        intid: IntId,
         mut f: impl FnMut(&OwnRedistributor<'_, B>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut result = Ok(());
-        for (cpu, _) in self.slots.iter() {
-            let here = match self.with_redistributor(cpu, &mut f) {
+        for (cpu, slot) in self.slots.iter() {
+            // Under the lock: what the CPU takes is known before it counts as set up.
+            let here = self.with_redistributor(cpu, |rd| match slot.takes(intid) {
+                true => f(rd),
+                false => Ok(()),
+            });
+            let here = match here {
                 Err(Error::CpuOffline { .. }) => Ok(()),
                 other => other,
             };
@@ -161,7 +174,8 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
     }
 
     /// Sets trigger and priority of a private interrupt on all CPUs, present and future. Of
-    /// several calls at once one wins, the same on every CPU.
+    /// several calls at once one wins, the same on every CPU. CPUs whose interface takes no
+    /// extended PPIs are left out for these, here and in the calls below.
     ///
     /// # Errors
     /// [`Error::Invalid`] for an INTID that is not private and for a priority that this view
@@ -196,7 +210,7 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
             value: u64::from(priority.get()),
         })?;
         replace(word, PRIORITY | TRIGGER | EDGE, u32::from(value) | trigger);
-        self.with_all_redistributors(|rd| self.apply_configuration(rd, intid))
+        self.with_all_redistributors(intid, |rd| self.apply_configuration(rd, intid))
     }
 
     /// Lets a private interrupt be delivered on all CPUs, present and future. Of several calls
@@ -227,6 +241,6 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
         let word = self.template.word(intid)?;
         self.layout.check(intid)?;
         replace(word, ENABLED, enabled);
-        self.with_all_redistributors(|rd| self.apply_enable(rd, intid))
+        self.with_all_redistributors(intid, |rd| self.apply_enable(rd, intid))
     }
 }

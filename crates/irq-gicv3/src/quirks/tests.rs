@@ -11,7 +11,7 @@ fn machine_for(when: When) -> (Vec<&'static str>, Vec<&'static str>, Option<u32>
         When::Always => (Vec::new(), Vec::new(), None),
         When::Compatible(name) => (std::vec![name], Vec::new(), None),
         When::Property(name) => (Vec::new(), std::vec![name], None),
-        When::SocId(id) => (Vec::new(), Vec::new(), Some(id)),
+        When::Soc { id, .. } => (Vec::new(), Vec::new(), Some(id)),
     }
 }
 
@@ -27,7 +27,7 @@ fn each_entry_fires_on_its_identity_and_not_beside_it() {
             compatible: &compatible,
             properties: &properties,
             soc_id,
-            midr: None,
+            ..Machine::default()
         };
         let right = Quirks {
             machine,

@@ -4,13 +4,15 @@
 //! A region is a window with redistributors one behind the other: each takes two frames, or
 //! four if it has virtual LPIs, unless firmware gives a stride. A region ends at the one with
 //! `GICR_TYPER.Last`, and at the latest where its window ends. Machines have one region, one
-//! per socket, or one per redistributor. CPUs are matched by affinity, never by order.
+//! per socket, or one per redistributor. CPUs are matched by affinity, never by order, so no two
+//! redistributors may show the same one.
 
 use alloc::vec::Vec;
 
+use irq_hal::atomic::{AtomicBool, Ordering};
 use irq_hal::bus::Part;
 use irq_hal::heap::try_push;
-use irq_hal::{Error, Mmio, irq_debug};
+use irq_hal::{Error, Mmio, irq_debug, irq_warn};
 use tock_registers::interfaces::Readable;
 
 use super::{Asleep, Features, Redistributor};
@@ -20,23 +22,29 @@ use crate::quirks::{Block, Effects, Quirks};
 use crate::regs::gicr::{GICR_TYPER, Gicr};
 use crate::regs::{FRAME, Frame, arch_revision};
 
+/// No machine has redistributors farther apart.
+const STRIDE_MAX: u64 = 1 << 30;
+
 /// A redistributor's place.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Entry {
     affinity: TyperAffinity,
     region: usize,
     offset: usize,
     len: usize,
     features: Features,
+    /// A CPU has it.
+    claimed: AtomicBool,
 }
 
 /// The redistributors of a machine, found once, by affinity.
 #[derive(Debug)]
 pub struct RedistributorMap<B = Mmio> {
     regions: Vec<B>,
-    /// Sorted by affinity.
+    /// Sorted by the bits of the affinity that count, no two of which are alike.
     entries: Vec<Entry>,
-    effects: Effects,
+    /// The bits of `GICR_TYPER[63:32]` that count.
+    mask: u32,
 }
 
 impl<B: Frame> RedistributorMap<B> {
@@ -45,7 +53,9 @@ impl<B: Frame> RedistributorMap<B> {
     ///
     /// # Errors
     /// [`ProbeError::NoRegions`], [`ProbeError::Stride`] and [`ProbeError::WindowTooShort`]
-    /// before anything is touched; [`ProbeError::NotGicv3`]; [`Error::OutOfMemory`].
+    /// before anything is touched; [`ProbeError::NotGicv3`]; [`ProbeError::Stride`] for one
+    /// that is less than a redistributor's own frames; [`ProbeError::SameAffinity`];
+    /// [`Error::OutOfMemory`].
     ///
     /// # Context
     /// Any that may allocate.
@@ -64,6 +74,14 @@ impl<B: Frame> RedistributorMap<B> {
                 let regs = Gicr { bus: rd };
                 let pidr2 = regs.pidr2().get();
                 if arch_revision(pidr2).is_none() {
+                    if offset != 0 {
+                        irq_warn!(
+                            "gicv3: region {} ends at {:#x} without GICR_TYPER.Last",
+                            region,
+                            offset
+                        );
+                        break;
+                    }
                     return Err(ProbeError::NotGicv3 {
                         register: "GICR_PIDR2",
                         value: pidr2,
@@ -83,7 +101,9 @@ impl<B: Frame> RedistributorMap<B> {
                     2 * FRAME
                 };
                 let step = match stride {
-                    Some(stride) => stride as usize,
+                    // `check_windows` bounded it.
+                    Some(stride) if stride as usize >= frames => stride as usize,
+                    Some(stride) => return Err(ProbeError::Stride { stride }),
                     None => frames,
                 };
                 let entry = Entry {
@@ -92,6 +112,7 @@ impl<B: Frame> RedistributorMap<B> {
                     offset,
                     len: frames.min(bus.extent() - offset),
                     features: Features::new(typer, effects),
+                    claimed: AtomicBool::new(false),
                 };
                 try_push(&mut entries, entry)?;
                 if typer.is_set(GICR_TYPER::Last) {
@@ -103,7 +124,17 @@ impl<B: Frame> RedistributorMap<B> {
                 offset = next;
             }
         }
-        entries.sort_unstable_by_key(|entry| entry.affinity);
+        let mask = match machine.contains(Effects::AFF0_ONLY) {
+            true => 0xff,
+            false => u32::MAX,
+        };
+        entries.sort_unstable_by_key(|entry| entry.affinity.get() & mask);
+        let same = |pair: &&[Entry]| (pair[0].affinity.get() ^ pair[1].affinity.get()) & mask == 0;
+        if let Some(pair) = entries.windows(2).find(same) {
+            return Err(ProbeError::SameAffinity {
+                affinity: pair[0].affinity.get(),
+            });
+        }
         irq_debug!(
             "gicv3: {} redistributors in {} regions",
             entries.len(),
@@ -112,22 +143,36 @@ impl<B: Frame> RedistributorMap<B> {
         Ok(Self {
             regions,
             entries,
-            effects: machine,
+            mask,
         })
     }
 
     fn entry(&self, mpidr: Mpidr) -> Option<&Entry> {
-        if self.effects.contains(Effects::AFF0_ONLY) {
-            let aff0 = u32::from(mpidr.aff0());
-            return self
-                .entries
-                .iter()
-                .find(|entry| entry.affinity.get() & 0xff == aff0);
-        }
+        let key = |affinity: TyperAffinity| affinity.get() & self.mask;
         let found = self
             .entries
-            .binary_search_by_key(&mpidr.typer(), |entry| entry.affinity);
+            .binary_search_by_key(&key(mpidr.typer()), |entry| key(entry.affinity));
         self.entries.get(found.ok()?)
+    }
+
+    /// The redistributor of the CPU `mpidr`, for one CPU alone until it is
+    /// [released](Self::release).
+    pub(crate) fn claim(&self, mpidr: Mpidr) -> Result<Redistributor<Part<&B>, Asleep>, Error> {
+        let redistributor = self.find(mpidr)?;
+        // Acquire: pairs with the release of the CPU that had it before.
+        match self.entry(mpidr) {
+            Some(entry) if !entry.claimed.swap(true, Ordering::Acquire) => Ok(redistributor),
+            _ => Err(Error::Exists {
+                what: "the CPU of that redistributor",
+            }),
+        }
+    }
+
+    /// Lets another CPU claim the redistributor. For who claimed it.
+    pub(crate) fn release(&self, mpidr: Mpidr) {
+        if let Some(entry) = self.entry(mpidr) {
+            entry.claimed.store(false, Ordering::Release);
+        }
     }
 
     /// The redistributor of the CPU `mpidr`.
@@ -188,8 +233,8 @@ pub(crate) fn check_windows<B: Frame>(
     }
     if let Some(stride) = stride
         && (stride < 2 * FRAME as u64
-            || !stride.is_multiple_of(FRAME as u64)
-            || usize::try_from(stride).is_err())
+            || stride > STRIDE_MAX
+            || !stride.is_multiple_of(FRAME as u64))
     {
         return Err(ProbeError::Stride { stride });
     }

@@ -4,14 +4,14 @@
 use irq_core::{LineState, Trigger};
 use irq_hal::wait::{WaitFor, wait};
 use irq_hal::{Error, Platform};
-use tock_registers::interfaces::{Readable, Writeable};
+use tock_registers::interfaces::{ReadWriteable, Readable, Writeable};
 
 use super::{Awake, Redistributor};
 use crate::distributor::{bound, read_state, write_trigger};
 use crate::intid::{IntId, Kind};
 use crate::regs::Frame;
 use crate::regs::bank::{Bank, BankRegs, Line, LineRegs};
-use crate::regs::gicr::GICR_CTLR;
+use crate::regs::gicr::{GICR_CTLR, GICR_TYPER};
 
 static RWP: WaitFor = WaitFor {
     register: "GICR_CTLR",
@@ -59,8 +59,9 @@ impl<B: Frame> Redistributor<B, Awake> {
     }
 
     /// Sets every private interrupt up masked, inactive, with `priority` (an `IPRIORITYR` byte),
-    /// and in Group 1 where `one_security_state` leaves that to us. Triggers and pending states
-    /// stay as they are.
+    /// and in Group 1 where `one_security_state` leaves that to us; and lets interrupts that go
+    /// to any CPU come here, whatever firmware left (`GICR_CTLR.DPG*`). Triggers and pending
+    /// states stay as they are.
     ///
     /// # Errors
     /// [`Error::Timeout`].
@@ -78,15 +79,22 @@ impl<B: Frame> Redistributor<B, Awake> {
     {
         let regs = BankRegs::new(&self.regs.bus, &Bank::PRIVATE);
         let words = 1 + self.features.eppis as usize / 32;
+        if GICR_TYPER::DPGS.is_set(self.features.typer) {
+            let ctlr = self.regs.ctlr();
+            ctlr.modify(
+                GICR_CTLR::DPG0::CLEAR + GICR_CTLR::DPG1NS::CLEAR + GICR_CTLR::DPG1S::CLEAR,
+            );
+        }
         for word in 0..words {
             regs.icenabler(word).write_ones(u32::MAX);
         }
+        // For both.
         self.wait_rwp(platform)?;
         for word in 0..words {
             regs.icactiver(word).write_ones(u32::MAX);
             if one_security_state {
+                // IGRPMODR is RAZ/WI then.
                 regs.igroupr(word).set(u32::MAX);
-                regs.igrpmodr(word).set(0);
             }
         }
         for word in 0..words * 8 {
@@ -123,6 +131,7 @@ impl<B: Frame> Redistributor<B, Awake> {
         Ok(())
     }
 
+    /// Runs `change` with `intid` disabled, and enables it again if it was, also after an error.
     fn while_disabled<P: Platform + ?Sized>(
         &self,
         platform: &P,
@@ -132,10 +141,11 @@ impl<B: Frame> Redistributor<B, Awake> {
         let line = self.line(intid)?;
         let regs = self.regs_of(line);
         let enabled = regs.enabled().get() & line.bit() != 0;
-        if enabled {
-            self.mask(platform, intid)?;
-        }
-        let changed = change(&regs, line);
+        let disabled = match enabled {
+            true => self.mask(platform, intid),
+            false => Ok(()),
+        };
+        let changed = disabled.and_then(|()| change(&regs, line));
         if enabled {
             regs.isenabler().write_ones(line.bit());
         }

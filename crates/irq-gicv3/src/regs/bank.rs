@@ -31,8 +31,6 @@ pub struct Bank {
     pub ipriorityr: usize,
     /// `ICFGR`, two bits an interrupt, the upper one: 1 is edge.
     pub icfgr: usize,
-    /// `IGRPMODR`, one bit an interrupt.
-    pub igrpmodr: usize,
     /// `IROUTER`, eight bytes an interrupt; distributor only. The first 32 entries are not there.
     pub irouter: Option<usize>,
 }
@@ -49,7 +47,6 @@ impl Bank {
         icactiver: 0x0380,
         ipriorityr: 0x0400,
         icfgr: 0x0c00,
-        igrpmodr: 0x0d00,
         irouter: Some(0x6000),
     };
 
@@ -64,7 +61,6 @@ impl Bank {
         icactiver: 0x1c00,
         ipriorityr: 0x2000,
         icfgr: 0x3000,
-        igrpmodr: 0x3400,
         irouter: Some(0x8000),
     };
 
@@ -79,7 +75,6 @@ impl Bank {
         icactiver: 0x1_0380,
         ipriorityr: 0x1_0400,
         icfgr: 0x1_0c00,
-        igrpmodr: 0x1_0d00,
         irouter: None,
     };
 }
@@ -217,11 +212,6 @@ impl<'b, B: Frame> BankRegs<'b, B> {
     /// `IGROUPR`, word `n`: 32 interrupts.
     pub const fn igroupr(&self, n: usize) -> Rw<'b, B, u32> {
         Rw::new(self.bus, self.bank.igroupr + n * 4)
-    }
-
-    /// `IGRPMODR`, word `n`: 32 interrupts.
-    pub const fn igrpmodr(&self, n: usize) -> Rw<'b, B, u32> {
-        Rw::new(self.bus, self.bank.igrpmodr + n * 4)
     }
 
     /// `ICENABLER`, word `n`: 32 interrupts.

@@ -182,6 +182,12 @@ impl GicBuilder {
         self
     }
 
+    /// `ICC_CTLR_EL1.A3V` of one CPU; as [`a3v`](Self::a3v) at first.
+    pub fn cpu_a3v(mut self, cpu: u32, a3v: bool) -> Self {
+        self.machine.cpus[cpu as usize].a3v = a3v;
+        self
+    }
+
     /// `ICC_CTLR_EL1.ExtRange` of one CPU; one at first.
     pub fn cpu_ext_range(mut self, cpu: u32, ext_range: bool) -> Self {
         self.machine.cpus[cpu as usize].ext_range = ext_range;
@@ -347,6 +353,7 @@ fn spec(affinity: Affinity) -> CpuSpec {
         affinity,
         mpidr: affinity.mpidr(),
         rss: false,
+        a3v: true,
         ext_range: true,
     }
 }

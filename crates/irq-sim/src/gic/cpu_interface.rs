@@ -57,6 +57,8 @@ pub(super) struct CpuInterface {
     pub apr_cleared: u8,
     /// Set-up was written and no `isb` followed.
     pub setup_fresh: bool,
+    /// A group enable changed and no `isb` followed.
+    pub groups_fresh: bool,
     /// Memory was published since the last SGIs left: one publish covers a batch of them.
     pub published: bool,
     pub acked: Acked,
@@ -102,6 +104,7 @@ impl CpuInterface {
             apr: [[0; 4]; 3],
             apr_cleared: 0,
             setup_fresh: false,
+            groups_fresh: false,
             published: false,
             acked: Acked::Done,
             stack: Vec::new(),
@@ -155,8 +158,9 @@ impl CpuInterface {
         }
     }
 
+    /// Whether a group is enabled, or may still be for want of an `isb`.
     pub fn any_enabled(&self) -> bool {
-        self.enable0 || self.enable1[NS] || self.enable1[S]
+        self.groups_fresh || self.enable0 || self.enable1[NS] || self.enable1[S]
     }
 
     /// The bits of a priority that decide about preemption.
@@ -210,6 +214,7 @@ impl CpuInterface {
             Fence::Synchronize => {
                 self.sre_fresh = false;
                 self.setup_fresh = false;
+                self.groups_fresh = false;
                 // One publish covers the SGIs up to the isb: a batch.
                 self.published &= self.sgi_out.is_empty();
                 if self.acked == Acked::NeedsSynchronize {

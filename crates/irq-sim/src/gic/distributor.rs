@@ -381,6 +381,9 @@ impl Distributor {
         let Some(value) = call.store else {
             return bank::read(&rules, place.bank, sources);
         };
+        // INTIDs 1020 to 1023 have fields, which are reserved.
+        let bits = sources.len() * usize::from(call.width) * 8 / place.count;
+        call.reserved(machine.strict, value, (1 << bits) - 1);
         let intid = base + first as u32;
         bank::write(call, &rules, place.bank, intid, sources, value);
         if place.bank == Bank::ClearEnable {

@@ -194,6 +194,9 @@ impl State {
 
     fn iar(&mut self, call: &Call, cpu: usize, group: Group) -> u64 {
         self.needs_awake(call, cpu);
+        if self.cpus[cpu].groups_fresh {
+            call.forbid("no isb between the change of a group enable and the acknowledge");
+        }
         if let Some(special) = self.cpus[cpu].injected.pop_front() {
             return special.into();
         }
@@ -301,8 +304,8 @@ impl State {
 
     fn icc_ctlr(&mut self, call: &Call, cpu: usize) -> u64 {
         let pmhe_fixed = !self.dist.ds && call.view == View::NonSecure;
-        let a3v = self.machine.a3v;
         let interface = &mut self.cpus[cpu];
+        let a3v = self.machine.a3v && interface.spec.a3v;
         let fixed = u64::from(interface.priority_bits - 1) << 8
             | 1 << 11
             | u64::from(a3v) << 15
@@ -356,6 +359,7 @@ impl State {
             }
         }
         let interface = &mut self.cpus[cpu];
+        interface.groups_fresh |= on != now;
         if zero {
             interface.enable0 = on;
         } else {
@@ -375,8 +379,8 @@ impl State {
         }
         let (list, intid, rs) = (field(0, 0xffff), field(24, 0xf), field(44, 0xf));
         let base = field(48, 0xff) << 24 | field(32, 0xff) << 16 | field(16, 0xff) << 8;
-        if field(48, 0xff) != 0 && !self.machine.a3v {
-            call.forbid("Aff3 is not zero, and the machine's A3V is 0");
+        if field(48, 0xff) != 0 && !(self.machine.a3v && self.cpus[cpu].spec.a3v) {
+            call.forbid("Aff3 is not zero, and A3V is 0");
         }
         let own = self.cpus[cpu].spec.affinity;
         let targets: Vec<Affinity> = if value >> 40 & 1 != 0 {

@@ -86,6 +86,8 @@ pub(super) struct Rd {
     /// What `GICR_TYPER` says, where that is not the affinity.
     pub shown: Option<u32>,
     pub vlpis: bool,
+    /// Its extended PPIs, where they are not as many as the machine's.
+    pub eppis: Option<u32>,
 }
 
 /// One redistributor region: a row of redistributors.
@@ -120,6 +122,7 @@ impl Region {
             affinity,
             shown: None,
             vlpis: false,
+            eppis: None,
         });
         self
     }
@@ -130,6 +133,7 @@ impl Region {
             affinity,
             shown: None,
             vlpis: true,
+            eppis: None,
         });
         self
     }
@@ -137,6 +141,13 @@ impl Region {
     /// Adds a redistributor of two frames for each affinity.
     pub fn rds(self, affinities: impl IntoIterator<Item = Affinity>) -> Self {
         affinities.into_iter().fold(self, Self::rd)
+    }
+
+    /// Adds a redistributor of two frames with so many extended PPIs: 0, 32 or 64.
+    pub fn rd_with_eppis(self, affinity: Affinity, eppis: u32) -> Self {
+        let mut region = self.rd(affinity);
+        region.rds.iter_mut().last().expect("just added").eppis = Some(eppis);
+        region
     }
 
     /// Redistributors begin every `bytes`, as the firmware says; the rest of each is a hole.
@@ -187,6 +198,7 @@ pub(super) struct CpuSpec {
     pub affinity: Affinity,
     pub mpidr: u64,
     pub rss: bool,
+    pub a3v: bool,
     pub ext_range: bool,
 }
 

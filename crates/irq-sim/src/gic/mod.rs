@@ -10,12 +10,12 @@
 //!
 //! # What is judged
 //! Offsets, widths, alignment, read-only and write-only registers, reserved bits; the order of
-//! bring-up (power, wake, SRE and `isb`, active priorities, group enable); changes of ARE, DS,
-//! trigger, priority and EOImode at the wrong time; routes; SGI fields, and the barriers
-//! before them; ends that do not mirror acknowledges, and the barriers between the two. A
-//! disable, of a group or of an interrupt, is effective only when RWP was read as zero: until
-//! then the interrupt may still arrive, and its set-up must not change. An SGI leaves the CPU
-//! at the next `isb`.
+//! bring-up (power, wake, SRE and `isb`, active priorities, group enable and its `isb`); changes
+//! of ARE, DS, trigger, priority and EOImode at the wrong time; routes; SGI fields, and the
+//! barriers before them; ends that do not mirror acknowledges, and the barriers between the
+//! two. A disable, of a group or of an interrupt, is effective only when RWP was read as zero:
+//! until then the interrupt may still arrive, and its set-up must not change. An SGI leaves the
+//! CPU at the next `isb`.
 //!
 //! LPIs, ITS and GICv4 are not modelled: their registers are panics.
 //!

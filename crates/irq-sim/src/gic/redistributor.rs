@@ -91,6 +91,7 @@ impl Redistributor {
                 ..Source::default()
             }
         };
+        let eppis = spec.eppis.unwrap_or(machine.eppis);
         let power = machine.power.map(|config| PowerState {
             config,
             off: true,
@@ -108,8 +109,12 @@ impl Redistributor {
             power,
             rwp: Countdown::IDLE,
             dpg: 0,
-            sources: (0..32 + machine.eppis as usize).map(fresh).collect(),
+            sources: (0..32 + eppis as usize).map(fresh).collect(),
         }
+    }
+
+    fn eppis(&self) -> u32 {
+        self.sources.len() as u32 - 32
     }
 
     pub fn awake(&self) -> bool {
@@ -168,7 +173,7 @@ impl Redistributor {
             | u64::from(self.last) << 4
             | u64::from(machine.dpgs) << 5
             | u64::from(self.number) << 8
-            | u64::from(machine.eppis / 32) << 27
+            | u64::from(self.eppis() / 32) << 27
             | u64::from(affinity) << 32
     }
 
@@ -267,8 +272,8 @@ impl Redistributor {
         }
         if place.first >= self.sources.len() {
             call.forbid(format_args!(
-                "the machine has {} extended PPIs: they end before this register",
-                machine.eppis
+                "the redistributor has {} extended PPIs: they end before this register",
+                self.eppis()
             ));
         }
         let end = (place.first + place.count).min(self.sources.len());
