@@ -274,3 +274,18 @@ fn a_nested_interrupt_of_higher_priority_preempts_although_firmware_left_a_large
     machine.model.line(41).assert();
     assert!(machine.model.signalled(0));
 }
+
+#[test]
+fn a_common_binary_point_left_by_firmware_is_given_up_before_ours_is_written() {
+    use irq_gicv3::regs::icc::{ICC_BPR1_EL1, ICC_CTLR_EL1};
+    let machine = Machine::with(1, |builder| builder.left_over(true), plain());
+    let read = |register| {
+        let bus = machine.model.sysregs();
+        machine
+            .sim
+            .as_cpu(0, |_| irq_hal::Bus::<u64>::load(&bus, register))
+    };
+    assert_eq!(read(ICC_CTLR_EL1) & 1, 0, "CBPR");
+    // The minimum of a CPU with five priority bits.
+    assert_eq!(read(ICC_BPR1_EL1), 3);
+}
