@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The GICv3 driver on its model: the machine that scenarios start from.
 
+use irq_core::cpu::CpuMask;
 use irq_core::{Flow, Irq, IrqContext};
 use irq_gicv3::gic::Active;
-use irq_gicv3::{Config, Description, Gic, IntId, Mpidr, ProbeError};
+use irq_gicv3::{Config, Description, Gic, IntId, Mpidr, ProbeError, Sgi};
 use irq_hal::percpu::OnCpu;
 use irq_hal::{CpuIndex, Error};
 use irq_sim::SimPlatform;
@@ -132,6 +133,33 @@ impl Machine {
         f();
         self.sim.log().since(mark)
     }
+}
+
+/// The SGI that scenarios use for IPIs.
+pub const IPI: Sgi = match Sgi::new(7) {
+    Some(sgi) => sgi,
+    None => unreachable!(),
+};
+
+/// A configuration with [`IPI`].
+pub fn with_ipi() -> Config<'static> {
+    Config {
+        ipi: Some(IPI),
+        ..Config::default()
+    }
+}
+
+/// A set with these CPUs, of 1024 possible ones.
+///
+/// # Panics
+/// If a CPU is beyond these.
+pub fn cpu_set(cpus: impl IntoIterator<Item = u32>) -> CpuMask {
+    let mut set = CpuMask::try_new(1024).unwrap_or_else(|error| panic!("{error}"));
+    for cpu in cpus {
+        let fits = set.insert(CpuIndex::new(cpu));
+        fits.unwrap_or_else(|error| panic!("{error}"));
+    }
+    set
 }
 
 /// The CPU interface of `cpu`, in the log.

@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What host scenario tests share. The scenarios are in `tests/`, one file per lesson.
 
+extern crate alloc;
+
 pub mod gicv3;
+pub mod hermit;
+#[cfg(irq_trace)]
+pub mod lines;
+pub mod peer;
+pub mod plain;
+pub mod refused;
+pub mod storm;
+pub mod system;
 
 /// The example of the project's README, which has to compile.
 #[cfg(doctest)]

@@ -2,19 +2,18 @@
 //! Paths that must not allocate, counted by the allocator itself.
 //!
 //! The model keeps a log and so allocates; here plain memory that does not stands for the
-//! registers. It answers no handshake, and needs none: its redistributor is awake.
+//! registers.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use irq_core::{Flow, IrqContext, Lines, Trigger};
-use irq_gicv3::regs::icc::*;
 use irq_gicv3::{Config, Description, EoiMode, Gic, IntId, Mpidr, Priority, Sgi};
-use irq_hal::bus::Extent;
 use irq_hal::percpu::OnCpu;
-use irq_hal::{Barrier, Bus, CpuIndex, Platform};
+use irq_hal::{Bus, CpuIndex, Platform};
 use irq_sim::SimPlatform;
+use irq_tests::plain::{Interface, Plain};
 
 thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
@@ -39,94 +38,6 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Registers that keep what is written; write-one registers are words like others.
-struct Plain(Vec<AtomicU32>);
-
-impl Plain {
-    fn frames(count: usize, words: &[(usize, u32)]) -> Self {
-        let plain = Self((0..count * 0x4000).map(|_| AtomicU32::new(0)).collect());
-        for &(offset, value) in words {
-            plain.store(offset, value);
-        }
-        plain
-    }
-}
-
-impl Bus<u32> for Plain {
-    fn load(&self, offset: usize) -> u32 {
-        self.0[offset / 4].load(Relaxed)
-    }
-    fn store(&self, offset: usize, value: u32) {
-        self.0[offset / 4].store(value, Relaxed);
-    }
-}
-
-impl Bus<u8> for Plain {
-    fn load(&self, offset: usize) -> u8 {
-        (self.0[offset / 4].load(Relaxed) >> (offset % 4 * 8)) as u8
-    }
-    fn store(&self, offset: usize, value: u8) {
-        let at = offset % 4 * 8;
-        let word = self.0[offset / 4].load(Relaxed);
-        self.0[offset / 4].store(word & !(0xff << at) | u32::from(value) << at, Relaxed);
-    }
-}
-
-impl Bus<u64> for Plain {
-    fn load(&self, offset: usize) -> u64 {
-        let half = |at: usize| u64::from(self.0[at / 4].load(Relaxed));
-        half(offset + 4) << 32 | half(offset)
-    }
-    fn store(&self, offset: usize, value: u64) {
-        self.0[offset / 4].store(value as u32, Relaxed);
-        self.0[offset / 4 + 1].store((value >> 32) as u32, Relaxed);
-    }
-}
-
-impl Extent for Plain {
-    fn extent(&self) -> usize {
-        self.0.len() * 4
-    }
-}
-
-/// A CPU interface that hands out one number.
-struct Interface {
-    hands_out: AtomicU64,
-    ctlr: AtomicU64,
-    pmr: AtomicU64,
-}
-
-impl Bus<u64> for Interface {
-    fn load(&self, offset: usize) -> u64 {
-        match offset {
-            ICC_IAR1_EL1 => self.hands_out.load(Relaxed),
-            ICC_CTLR_EL1 => self.ctlr.load(Relaxed),
-            ICC_PMR_EL1 => self.pmr.load(Relaxed),
-            ICC_SRE_EL1 => 7,
-            _ => 0,
-        }
-    }
-    fn store(&self, offset: usize, value: u64) {
-        match offset {
-            ICC_CTLR_EL1 => self.ctlr.store(value, Relaxed),
-            ICC_PMR_EL1 => self.pmr.store(value, Relaxed),
-            _ => {}
-        }
-    }
-}
-
-macro_rules! no_barriers {
-    ($($t:ty),*) => { $(
-        impl Barrier for $t {
-            fn publish(&self) {}
-            fn complete(&self) {}
-            fn synchronize(&self) {}
-        }
-    )* };
-}
-
-no_barriers!(Plain, Interface);
-
 /// How often `f` allocated.
 fn allocations(f: impl FnOnce()) -> u64 {
     let before = COUNT.get();
@@ -140,11 +51,7 @@ fn entry_end_send_mask_and_cpus_that_come_and_go_allocate_nothing() {
     // PIDR2 of both, 64 SPIs, a redistributor that is the last one.
     let gicd = Plain::frames(1, &[(0xffe8, 0x3b), (4, 2)]);
     let gicr = Plain::frames(2, &[(0xffe8, 0x3b), (8, 1 << 4)]);
-    let interface = Interface {
-        hands_out: AtomicU64::new(40),
-        ctlr: AtomicU64::new(0x400),
-        pmr: AtomicU64::new(0),
-    };
+    let interface = Interface::new(40);
     let config = Config {
         eoi_mode: EoiMode::Split,
         ..Config::default()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Implementations that get something wrong, each with its workaround and without it.
 
-use irq_core::{Flow, Lines};
+use irq_core::{Flow, Kick, Lines};
 use irq_gicv3::gic::Counts;
 use irq_gicv3::quirks::{Effects, Machine as Facts};
 use irq_gicv3::regs::icc::{ICC_DIR_EL1, ICC_EOIR1_EL1};
@@ -10,7 +10,7 @@ use irq_hal::{CpuIndex, Error};
 use irq_sim::SimPlatform;
 use irq_sim::gic::{Affinity, GicBuilder, GicModel, Region};
 use irq_sim::log::{Event, Fence, Unit};
-use irq_tests::gicv3::{Machine, describe, icc, mpidrs};
+use irq_tests::gicv3::{IPI, Machine, cpu_set, describe, icc, mpidrs, with_ipi};
 
 /// A machine about which firmware says `facts`.
 fn machine(
@@ -320,7 +320,7 @@ fn shifted_affinities_are_moved_down_for_finding_routing_and_sending() {
         2,
         |builder| builder.affinities(all).asr8601(),
         facts,
-        plain(),
+        with_ipi(),
     );
     let to = Mpidr::new(machine.model.mpidr(1));
     assert_eq!(to.get(), 0x1_0200);
@@ -332,6 +332,11 @@ fn shifted_affinities_are_moved_down_for_finding_routing_and_sending() {
         .send_sgi(Sgi::new(1).unwrap(), CpuIndex::new(1))
         .unwrap();
     assert_eq!(machine.take(1), Some(1));
+    let both = cpu_set([0, 1]);
+    machine.gic.kick_mask(&both, |_| true).unwrap();
+    for cpu in 0..2 {
+        assert_eq!(machine.take(cpu), Some(IPI.get().into()));
+    }
 }
 
 #[test]
@@ -350,7 +355,7 @@ fn redistributors_that_show_aff0_alone_are_matched_by_it() {
                 .cortex_r52()
         },
         facts,
-        plain(),
+        with_ipi(),
     );
     machine.gic.unmask_private(IntId::ppi(11).unwrap()).unwrap();
     machine.model.private_line(1, 27).assert();
@@ -358,6 +363,14 @@ fn redistributors_that_show_aff0_alone_are_matched_by_it() {
         [0, 1].map(|cpu| machine.model.signalled(cpu)),
         [false, true]
     );
+    machine.model.private_line(1, 27).deassert();
+    // And sent to by all of theirs.
+    let both = cpu_set([0, 1]);
+    let trace = machine.trace(|| machine.gic.kick_mask(&both, |_| true).unwrap());
+    assert_eq!(trace.accesses(), 1);
+    for cpu in 0..2 {
+        assert_eq!(machine.take(cpu), Some(IPI.get().into()));
+    }
 }
 
 #[test]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads `boards/<name>/board.toml`: all that xtask knows about machines.
 //!
-//! Arguments of QEMU are templates: `{cpus}`, `{nodes}`, `{threads}`, `{cores}` (per node),
-//! `{console}` (port 0), `{defmt}` (port 1), `{image}` and `{scenarios}` are filled in.
+//! Arguments of QEMU are templates; [`crate::boot::command`] has the placeholders and the order
+//! in which arguments come.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -10,8 +10,10 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
+use crate::boot::command;
 use crate::boot::report::Verdict;
 use crate::refused::refuse;
+use crate::topology::Topology;
 
 /// One board: an image and the machines it boots on.
 #[derive(Clone, Debug, Deserialize)]
@@ -35,7 +37,10 @@ pub struct Board {
     pub scenarios: Vec<Scenario>,
     /// The boots of `cargo xtask test`.
     #[serde(default, rename = "boot")]
-    pub boots: Vec<TestBoot>,
+    pub boots: Vec<Planned>,
+    /// The boots of `cargo xtask bench`.
+    #[serde(default, rename = "bench")]
+    pub benches: Vec<Planned>,
     /// Commands that `cargo xtask test` expects to be refused.
     #[serde(default, rename = "refusal")]
     pub refusals: Vec<Refusal>,
@@ -92,9 +97,18 @@ pub struct Machine {
     pub name: String,
     /// The emulator's arguments.
     pub args: Vec<String>,
+    /// More of them for each node with CPUs, if there are several nodes.
+    #[serde(default)]
+    pub node_args: Vec<String>,
+    /// More of them for each node without; a machine that has no such nodes gives none.
+    #[serde(default)]
+    pub empty_node_args: Vec<String>,
+    /// Memory in MiB, split evenly over the nodes.
+    #[serde(default)]
+    pub memory_mib: Option<u32>,
     /// Most CPUs.
     pub max_cpus: u32,
-    /// Most nodes.
+    /// Most nodes, those without CPUs counted.
     pub max_nodes: u32,
     /// Most threads of a core.
     pub max_threads: u32,
@@ -111,11 +125,11 @@ pub struct Scenario {
     pub args: Vec<String>,
 }
 
-/// One boot of `cargo xtask test`.
+/// One boot of `cargo xtask test` or `bench`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TestBoot {
-    /// A sentence about behaviour.
+pub struct Planned {
+    /// Of a test, a sentence about behaviour; of a bench, one word.
     pub name: String,
     /// The machine.
     pub machine: String,
@@ -126,8 +140,17 @@ pub struct TestBoot {
     /// Threads of a core.
     #[serde(default = "one")]
     pub threads: u32,
+    /// Further nodes, with memory only.
+    #[serde(default)]
+    pub empty_nodes: u32,
     /// The scenarios asked for.
     pub scenarios: Vec<String>,
+    /// More arguments of the emulator.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// More words on the image's command line.
+    #[serde(default)]
+    pub append: Vec<String>,
     /// The verdict that makes this boot a success. Of `passed` each test counts, of another
     /// verdict the boot counts as one test.
     #[serde(default = "passed")]
@@ -144,6 +167,10 @@ pub struct TestBoot {
     /// Boot with a devicetree that also names a CPU with this `reg`, which the machine lacks.
     #[serde(default)]
     pub absent_cpu: Option<u32>,
+    /// Of a bench, the names that its rows come under, all of them; its own if none are told. A
+    /// metric `name.variant` is a row.
+    #[serde(default)]
+    pub benches: Vec<String>,
 }
 
 /// A command that must end with status 2.
@@ -189,6 +216,9 @@ impl Board {
     }
 
     fn check(&self) -> Result<()> {
+        unique("scenarios", self.scenarios.iter().map(|s| &s.name))?;
+        unique("boots", self.boots.iter().map(|b| &b.name))?;
+        unique("refusals", self.refusals.iter().map(|r| &r.name))?;
         for scenario in &self.scenarios {
             let ok = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
             if scenario.name.is_empty() || !scenario.name.bytes().all(ok) {
@@ -199,16 +229,60 @@ impl Board {
             if machine.max_cpus == 0 || machine.max_nodes == 0 || machine.max_threads == 0 {
                 bail!("{}: a limit of 0", machine.name);
             }
+            command::check(machine).with_context(|| machine.name.clone())?;
+        }
+        for scenario in &self.scenarios {
+            command::check_args(&scenario.args).with_context(|| scenario.name.clone())?;
         }
         for boot in &self.boots {
-            if self.machine(&boot.machine).is_none() {
-                bail!("boot {}: no machine {}", boot.name, boot.machine);
+            self.check_boot(boot)
+                .with_context(|| format!("boot {}", boot.name))?;
+            if !boot.benches.is_empty() {
+                bail!("boot {}: only a bench has benches", boot.name);
             }
-            if let Some(s) = boot.scenarios.iter().find(|s| self.scenario(s).is_none()) {
-                bail!("boot {}: no scenario {s}", boot.name);
+        }
+        for bench in &self.benches {
+            self.check_boot(bench)
+                .with_context(|| format!("bench {}", bench.name))?;
+            if bench.expect != Verdict::Passed || bench.text.is_some() || bench.console.is_some() {
+                bail!("bench {}: only a boot expects something", bench.name);
             }
         }
         Ok(())
+    }
+
+    fn check_boot(&self, boot: &Planned) -> Result<()> {
+        let Some(machine) = self.machine(&boot.machine) else {
+            bail!("no machine {}", boot.machine)
+        };
+        boot.topology().check(machine)?;
+        if let Some(s) = boot.scenarios.iter().find(|s| self.scenario(s).is_none()) {
+            bail!("no scenario {s}");
+        }
+        command::check_args(&boot.args)?;
+        command::check_append(machine, &boot.append)
+    }
+}
+
+fn unique<'a>(what: &str, names: impl Iterator<Item = &'a String>) -> Result<()> {
+    let mut seen = HashSet::new();
+    for name in names {
+        if !seen.insert(name) {
+            bail!("two {what} have the name {name}");
+        }
+    }
+    Ok(())
+}
+
+impl Planned {
+    /// CPUs, nodes, threads.
+    pub fn topology(&self) -> Topology {
+        Topology {
+            cpus: self.cpus,
+            nodes: self.nodes,
+            threads: self.threads,
+            empty_nodes: self.empty_nodes,
+        }
     }
 }
 
@@ -244,90 +318,5 @@ pub fn load_all(root: &Path) -> Result<Vec<Board>> {
 }
 
 #[cfg(test)]
-pub mod tests {
-    use super::*;
-
-    pub const SAMPLE: &str = r#"
-        [image]
-        package = "p"
-        target = "t"
-        [qemu]
-        program = "qemu-x"
-        env = "IRQ_QEMU_X"
-        min_version = "10.0"
-        packages = ["qemu-x"]
-        [[machine]]
-        name = "one"
-        args = ["-smp", "{cpus}", "-serial", "{console}", "-append", "scenario={scenarios}"]
-        max_cpus = 1
-        max_nodes = 1
-        max_threads = 1
-        [[machine]]
-        name = "many"
-        args = []
-        max_cpus = 64
-        max_nodes = 4
-        max_threads = 2
-        [[scenario]]
-        name = "smoke"
-        [[scenario]]
-        name = "die"
-        args = ["-device", "x"]
-        [[boot]]
-        name = "it_boots"
-        machine = "one"
-        cpus = 1
-        nodes = 1
-        scenarios = ["smoke"]
-    "#;
-
-    #[test]
-    fn a_board_is_read_with_its_defaults() {
-        let board = Board::parse("b", SAMPLE).unwrap();
-        assert_eq!(board.name, "b");
-        assert_eq!((board.limits.silence_s, board.limits.limit_s), (30, 300));
-        assert_eq!(board.boots[0].expect, Verdict::Passed);
-        assert_eq!(board.boots[0].threads, 1);
-    }
-
-    #[test]
-    fn an_unknown_key_is_an_error() {
-        let text = SAMPLE.replace("name = \"smoke\"", "name = \"smoke\"\nabuot = \"x\"");
-        assert!(
-            Board::parse("b", &text)
-                .unwrap_err()
-                .to_string()
-                .contains("abuot")
-        );
-    }
-
-    #[test]
-    fn a_boot_that_names_nothing_known_is_an_error() {
-        let text = SAMPLE.replace("machine = \"one\"", "machine = \"none\"");
-        assert!(
-            Board::parse("b", &text)
-                .unwrap_err()
-                .to_string()
-                .contains("no machine none")
-        );
-        let text = SAMPLE.replace("scenarios = [\"smoke\"]", "scenarios = [\"x\"]");
-        assert!(
-            Board::parse("b", &text)
-                .unwrap_err()
-                .to_string()
-                .contains("no scenario x")
-        );
-    }
-
-    #[test]
-    fn a_limit_of_zero_is_an_error() {
-        let text = SAMPLE.replace("max_cpus = 1", "max_cpus = 0");
-        assert!(Board::parse("b", &text).is_err());
-    }
-
-    #[test]
-    fn the_boards_of_this_workspace_are_valid() {
-        let boards = load_all(&crate::workspace::root()).unwrap();
-        assert!(boards.iter().any(|b| b.machine("virt-gicv3").is_some()));
-    }
-}
+#[path = "board_tests.rs"]
+pub mod tests;

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use crate::board::{Board, Limits, Refusal, TestBoot};
+use crate::board::{Board, Planned, Refusal};
 use crate::boot::report::{Boot, Outcome, Verdict};
-use crate::boot::{self, Job};
+use crate::boot::{self, For};
 use crate::process;
 use crate::run::build_images;
-use crate::select::{Topology, machines};
+use crate::select::machines;
 use crate::setup::Ready;
 use crate::tally::{Section, row};
 
@@ -25,7 +25,7 @@ pub fn run(
     ready: &Ready,
 ) -> Result<Vec<Section>> {
     let chosen = machines(boards, names)?;
-    let wanted = |boot: &TestBoot| {
+    let wanted = |boot: &Planned| {
         boot.name.contains(filter) && chosen.iter().any(|(_, m)| m.name == boot.machine)
     };
     let used: Vec<&Board> = boards
@@ -68,31 +68,14 @@ pub fn run(
 
 type Rows = Vec<crate::boot::report::TestRow>;
 
-fn one_boot(board: &Board, test: &TestBoot, image: &Path, ready: &Ready) -> Result<Rows> {
-    let machine = board
-        .machine(&test.machine)
-        .context("a boot of an unknown machine")?;
-    let topology = Topology {
-        cpus: test.cpus,
-        nodes: test.nodes,
-        threads: test.threads,
-    };
-    topology.check(machine)?;
-    let silence_s = test.silence_s.unwrap_or(board.limits.silence_s);
-    let job = Job {
+fn one_boot(board: &Board, test: &Planned, image: &Path, ready: &Ready) -> Result<Rows> {
+    let job = boot::planned(
         board,
-        machine,
-        topology,
-        scenarios: &test.scenarios,
-        limits: Limits {
-            silence_s,
-            ..board.limits
-        },
-        label: Some(&test.name),
+        test,
+        For::Test(&test.name),
         image,
-        emulator: ready.emulator(board)?,
-        absent_cpu: test.absent_cpu,
-    };
+        ready.emulator(board)?,
+    )?;
     eprintln!("{}", test.name);
     let booted = boot::boot(&job, test.expect)?;
     let console = std::fs::read_to_string(booted.folder.join("console.log"))?;
@@ -100,7 +83,7 @@ fn one_boot(board: &Board, test: &TestBoot, image: &Path, ready: &Ready) -> Resu
 }
 
 /// Of a boot that is to pass each test counts, of another one the boot counts as one test.
-fn judge(test: &TestBoot, boot: Boot, console: &str) -> Rows {
+fn judge(test: &Planned, boot: Boot, console: &str) -> Rows {
     let mut trouble = Vec::new();
     if boot.verdict != test.expect {
         trouble.push(format!(
@@ -185,7 +168,7 @@ mod tests {
     use super::*;
     use crate::boot::report::TestRow;
 
-    fn test(more: &str) -> TestBoot {
+    fn test(more: &str) -> Planned {
         toml::from_str(&format!(
             "name = \"n\"\nmachine = \"m\"\ncpus = 1\nnodes = 1\nscenarios = []\n{more}"
         ))

@@ -6,7 +6,7 @@ use std::process::{ExitCode, Stdio};
 use anyhow::Result;
 
 use crate::boot::command::{self, Ports};
-use crate::boot::{Job, shell};
+use crate::boot::{For, Job, More, shell};
 use crate::process::Held;
 use crate::refused::refuse;
 use crate::select::{Asked, choose};
@@ -35,11 +35,11 @@ pub fn run(asked: &Asked, port: u16) -> Result<ExitCode> {
         machine: choice.machine,
         topology: choice.topology,
         scenarios: &choice.scenarios,
+        more: More::default(),
         limits: board.limits,
-        label: None,
+        purpose: For::Run,
         image: &image,
         emulator: ready.emulator(board)?,
-        absent_cpu: None,
     };
     let ports = Ports {
         console: "stdio".into(),

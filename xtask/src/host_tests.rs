@@ -27,36 +27,49 @@ use crate::{libtest, process, workspace};
 /// The longest that one test binary may take.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// Tests that are built with a cfg of their own.
-struct Named {
+/// What is built with a cfg of its own.
+pub struct Named {
     cfg: &'static str,
     prefix: &'static str,
     release: bool,
     folder: &'static str,
 }
 
-const NAMED: [Named; 2] = [
-    // loom walks through thousands of interleavings: unoptimised it takes minutes.
-    Named {
-        cfg: "loom",
-        prefix: "loom",
-        release: true,
-        folder: "loom",
-    },
-    Named {
-        cfg: "irq_trace",
-        prefix: "trace",
-        release: false,
-        folder: "trace",
-    },
-];
+/// Loom walks through thousands of interleavings: unoptimised it takes minutes.
+const LOOM: Named = Named {
+    cfg: "loom",
+    prefix: "loom",
+    release: true,
+    folder: "loom",
+};
+
+/// Atomics, locks and allocations are logged.
+pub const TRACED: Named = Named {
+    cfg: "irq_trace",
+    prefix: "trace",
+    release: false,
+    folder: "trace",
+};
+
+impl Named {
+    /// Adds cfg, profile and target folder.
+    pub fn apply(&self, command: &mut Command) {
+        command
+            .args(self.release.then_some("--release"))
+            .arg("--target-dir")
+            .arg(workspace::target(self.folder))
+            // Enough for a backtrace; the full information of images takes a sixth longer.
+            .env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only")
+            .env("RUSTFLAGS", format!("--cfg {}", self.cfg));
+    }
+}
 
 /// Tests of a package's feature: package, feature, integration test.
 const FEATURED: [(&str, &str, &str); 1] = [("irq-hal", "log", "log")];
 
-/// A test binary.
+/// The binary of a test or bench.
 #[derive(Debug, Eq, PartialEq)]
-struct Binary {
+pub struct Binary {
     path: PathBuf,
     name: String,
     kind: String,
@@ -107,7 +120,7 @@ pub fn run(boards: &[Board], filter: &str) -> Result<Vec<Section>> {
         }
     }
     let packages = packages(toolchain)?;
-    for named in &NAMED {
+    for named in &[LOOM, TRACED] {
         sections.extend(run_named(named, toolchain, &packages, filter, &emulators)?);
     }
     sections.retain(|s| !s.rows.is_empty());
@@ -136,11 +149,8 @@ fn run_named(
                 "--package",
                 &package.name,
             ])
-            .args(tests.iter().flat_map(|t| ["--test", t]))
-            .args(named.release.then_some("--release"))
-            .arg("--target-dir")
-            .arg(workspace::target(named.folder))
-            .env("RUSTFLAGS", format!("--cfg {}", named.cfg));
+            .args(tests.iter().flat_map(|t| ["--test", t]));
+        named.apply(&mut command);
         let what = format!("{} under --cfg {}", package.name, named.cfg);
         match build(&what, command)? {
             Some(binaries) => {
@@ -171,8 +181,8 @@ fn emulators(boards: &[Board]) -> Emulators {
     boards.iter().filter_map(found).collect()
 }
 
-/// Builds tests; `None` if they do not build.
-fn build(what: &str, mut command: Command) -> Result<Option<Vec<Binary>>> {
+/// Builds tests or benches; `None` if they do not build.
+pub fn build(what: &str, mut command: Command) -> Result<Option<Vec<Binary>>> {
     eprintln!("build {what}");
     let mut child = command
         .stdin(Stdio::null())
@@ -205,6 +215,15 @@ fn test_binary(message: &str) -> Option<Binary> {
     })
 }
 
+/// The binary in the folder of its package, as cargo would run it.
+pub fn command(binary: &Binary) -> Command {
+    let mut command = Command::new(&binary.path);
+    command
+        .current_dir(&binary.folder)
+        .env("CARGO_MANIFEST_DIR", &binary.folder);
+    command
+}
+
 fn run_binary(
     binary: &Binary,
     cfg: &str,
@@ -223,12 +242,10 @@ fn run_binary(
     if !cfg.is_empty() {
         name += &format!(" --cfg {cfg}");
     }
-    let mut command = Command::new(&binary.path);
+    let mut command = command(binary);
     command
-        .current_dir(&binary.folder)
-        .env("CARGO_MANIFEST_DIR", &binary.folder)
-        .envs(emulators.iter().cloned());
-    command.arg(libtest::SHOW_OUTPUT);
+        .envs(emulators.iter().cloned())
+        .arg(libtest::SHOW_OUTPUT);
     if !filter.is_empty() {
         command.arg(filter);
     }

@@ -4,6 +4,7 @@
 //! `cargo xtask help` lists what it does. Exit status: 0 all passed, 1 something failed, 2 usage
 //! or set-up, where nothing was judged. It knows no machine by itself: `boards/*/board.toml` does.
 
+mod bench;
 mod board;
 mod boot;
 mod boot_tests;
@@ -24,6 +25,7 @@ mod sizes;
 mod tally;
 mod term;
 mod test;
+mod topology;
 mod version;
 mod workspace;
 
@@ -74,6 +76,21 @@ enum Cmd {
         /// Write all results as JUnit XML
         #[arg(long, value_name = "FILE")]
         junit: Option<PathBuf>,
+    },
+    /// Counts and ratios of benches; a table at the end
+    Bench {
+        /// Only host programs whose name begins with `core`: nothing boots
+        #[arg(long)]
+        core: bool,
+        /// Only benches whose name, or whose program's or boot's name, contains this
+        #[arg(long, value_name = "S")]
+        filter: Option<String>,
+        /// Write all rows as JSON
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+        /// Draw a bar chart of each bench as SVG
+        #[arg(long, value_name = "DIR")]
+        plots: Option<PathBuf>,
     },
     /// Install what is missing (Debian, as root); elsewhere print the exact commands
     Setup {
@@ -175,6 +192,17 @@ fn dispatch(command: Cmd) -> Result<ExitCode> {
             }
             .close(junit.as_deref())
         }
+        Cmd::Bench {
+            core,
+            filter,
+            json,
+            plots,
+        } => bench::run(&bench::Asked {
+            core,
+            filter,
+            json,
+            plots,
+        }),
         Cmd::Setup { check } => set_up(check),
         Cmd::Ci => {
             // All is set up first, so that a machine that cannot do it says so at once.

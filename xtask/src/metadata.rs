@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The packages of this workspace, as cargo tells them.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use crate::board::Board;
 use crate::setup::toolchain::Toolchain;
@@ -19,11 +20,27 @@ pub struct Package {
     /// Its `Cargo.toml`.
     pub manifest_path: PathBuf,
     /// Its features.
-    pub features: std::collections::BTreeMap<String, Vec<String>>,
+    pub features: BTreeMap<String, Vec<String>>,
     /// Registries it may go to: `None` for all, empty for none.
     pub publish: Option<Vec<String>>,
     /// Its targets.
     pub targets: Vec<Target>,
+    /// What `[package.metadata]` tells us.
+    #[serde(default, deserialize_with = "or_default")]
+    pub metadata: Told,
+}
+
+/// What a package tells xtask.
+#[derive(Debug, Default, Deserialize)]
+pub struct Told {
+    /// The names under which the rows of its bench programs come.
+    #[serde(default)]
+    pub benches: BTreeMap<String, Vec<String>>,
+}
+
+/// Cargo says `null` of a package that tells nothing.
+fn or_default<'de, D: Deserializer<'de>>(from: D) -> Result<Told, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
 /// A target of a package.
@@ -54,11 +71,19 @@ impl Package {
 
     /// Its integration tests whose name begins so.
     pub fn tests(&self, prefix: &str) -> Vec<&str> {
-        let tests = self
-            .targets
-            .iter()
-            .filter(|t| t.kind == ["test"] && t.name.starts_with(prefix));
-        tests.map(|t| t.name.as_str()).collect()
+        let mut tests = self.of_kind("test");
+        tests.retain(|name| name.starts_with(prefix));
+        tests
+    }
+
+    /// Its bench programs.
+    pub fn benches(&self) -> Vec<&str> {
+        self.of_kind("bench")
+    }
+
+    fn of_kind(&self, kind: &str) -> Vec<&str> {
+        let targets = self.targets.iter().filter(|t| t.kind == [kind]);
+        targets.map(|t| t.name.as_str()).collect()
     }
 }
 

@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use crate::board::{self, Board};
 use crate::boot::report::{Report, Verdict};
-use crate::boot::{self, Job};
+use crate::boot::{self, For, Job, More};
 use crate::select::{Asked, choose};
 use crate::setup::{self, Needs, Ready};
 use crate::{image, output, workspace};
@@ -70,11 +70,11 @@ pub fn run(asked: &Asked, json: Option<&Path>) -> Result<ExitCode> {
             machine: choice.machine,
             topology: choice.topology,
             scenarios: &choice.scenarios,
+            more: More::default(),
             limits: choice.board.limits,
-            label: None,
+            purpose: For::Run,
             image,
             emulator,
-            absent_cpu: None,
         };
         boots.push(boot::boot(&job, Verdict::Passed)?.boot);
     }

@@ -5,64 +5,13 @@ use anyhow::Result;
 
 use crate::board::{Board, Machine};
 use crate::refused::refuse;
+use crate::topology::Topology;
 
 /// CPUs and nodes when none are asked for, where the machine allows them.
 const DEFAULT_CPUS: u32 = 8;
 const DEFAULT_NODES: u32 = 2;
 /// Scenarios when none are asked for, where the board offers them.
 const DEFAULT_SCENARIOS: [&str; 2] = ["smoke", "ipistorm"];
-
-/// CPUs, and how they stand.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Topology {
-    /// CPUs in all.
-    pub cpus: u32,
-    /// Nodes, with equally many CPUs each.
-    pub nodes: u32,
-    /// Threads of a core.
-    pub threads: u32,
-}
-
-impl Topology {
-    /// Cores of a node.
-    pub fn cores(&self) -> u32 {
-        self.cpus / self.nodes / self.threads
-    }
-
-    /// Checks the numbers themselves, then the machine's limits.
-    pub fn check(&self, machine: &Machine) -> Result<()> {
-        let Topology {
-            cpus,
-            nodes,
-            threads,
-        } = *self;
-        if cpus == 0 || nodes == 0 || threads == 0 {
-            refuse!("CPUs, nodes and threads are at least 1");
-        }
-        if !cpus.is_multiple_of(nodes) {
-            refuse!("{cpus} CPUs do not divide by {nodes} nodes");
-        }
-        if !(cpus / nodes).is_multiple_of(threads) {
-            refuse!(
-                "{} CPUs of a node do not divide by {threads} threads",
-                cpus / nodes
-            );
-        }
-        for (what, asked, most) in [
-            ("CPUs", cpus, machine.max_cpus),
-            ("nodes", nodes, machine.max_nodes),
-            ("threads of a core", threads, machine.max_threads),
-        ] {
-            if asked > most {
-                refuse!(
-                    "{}: {asked} {what} asked, the board's limit is {most}",
-                    machine.name
-                );
-            }
-        }
-        Ok(())
-    }
-}
 
 /// What `run` was asked for.
 #[derive(Debug, Default)]
@@ -130,6 +79,7 @@ pub fn choose<'a>(boards: &'a [Board], asked: &Asked) -> Result<Vec<Choice<'a>>>
                 cpus: asked.cpus.unwrap_or(DEFAULT_CPUS.min(machine.max_cpus)),
                 nodes: asked.nodes.unwrap_or(DEFAULT_NODES.min(machine.max_nodes)),
                 threads: asked.threads.unwrap_or(1),
+                empty_nodes: 0,
             };
             topology.check(machine)?;
             let usual = (DEFAULT_CPUS, DEFAULT_NODES);
@@ -202,7 +152,8 @@ mod tests {
             Topology {
                 cpus: 1,
                 nodes: 1,
-                threads: 1
+                threads: 1,
+                empty_nodes: 0,
             }
         );
         assert!(
@@ -217,7 +168,8 @@ mod tests {
             Topology {
                 cpus: 8,
                 nodes: 2,
-                threads: 1
+                threads: 1,
+                empty_nodes: 0,
             }
         );
         assert!(got[1].note.is_none());
@@ -287,18 +239,6 @@ mod tests {
     }
 
     #[test]
-    fn cpus_that_do_not_divide_by_threads_are_refused() {
-        refused(
-            Asked {
-                cpus: Some(6),
-                threads: Some(2),
-                ..many()
-            },
-            "3 CPUs of a node do not divide by 2 threads",
-        );
-    }
-
-    #[test]
     fn a_topology_beyond_the_boards_limits_is_refused() {
         refused(
             Asked {
@@ -307,48 +247,6 @@ mod tests {
                 ..Asked::default()
             },
             "one: 2 CPUs asked, the board's limit is 1",
-        );
-        refused(
-            Asked {
-                cpus: Some(40),
-                nodes: Some(5),
-                ..many()
-            },
-            "5 nodes asked",
-        );
-        refused(
-            Asked {
-                cpus: Some(8),
-                nodes: Some(1),
-                threads: Some(4),
-                ..many()
-            },
-            "4 threads of a core asked",
-        );
-    }
-
-    #[test]
-    fn a_count_of_zero_is_refused() {
-        refused(
-            Asked {
-                cpus: Some(0),
-                ..many()
-            },
-            "at least 1",
-        );
-        refused(
-            Asked {
-                nodes: Some(0),
-                ..many()
-            },
-            "at least 1",
-        );
-        refused(
-            Asked {
-                threads: Some(0),
-                ..many()
-            },
-            "at least 1",
         );
     }
 }

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What boards ask a flattened devicetree: memory, boot arguments, devices.
+//! What boards ask a flattened devicetree: memory, boot arguments, devices, CPUs.
 //!
 //! The tree is read in place. Devices are looked for below the root and one level further
 //! (`simple-bus`), without address translation: machines that need `ranges` are not here yet.
+
+mod cpus;
 
 use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::standard::NodeStandard;
 use dtoolkit::{Node, Property};
 use irq_hal::Error;
+
+pub use cpus::{Cpu, Cpus};
 
 /// Bytes of the header that say how long the tree is.
 const SIZE_AT: usize = 4;
@@ -107,6 +111,12 @@ impl<'a> Device<'a> {
         let bytes = self.bytes(name)?;
         let end = bytes.iter().position(|&byte| byte == 0)?;
         core::str::from_utf8(&bytes[..end]).ok()
+    }
+
+    /// The property `name` as one cell.
+    pub fn cell(&self, name: &str) -> Option<u32> {
+        let bytes = self.bytes(name)?.try_into().ok()?;
+        Some(u32::from_be_bytes(bytes))
     }
 
     /// Base and length of window `at` of `reg`.

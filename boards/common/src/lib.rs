@@ -26,12 +26,16 @@ pub mod bench;
 pub mod binlog;
 pub mod cmdline;
 pub mod console;
+pub mod crew;
 pub mod devicetree;
 pub mod harness;
 #[cfg(target_os = "none")]
 pub mod heap;
+pub mod ipistorm;
+pub mod kinds;
 pub mod live;
 pub mod lock;
+pub mod lockup;
 pub mod machine;
 #[cfg(target_os = "none")]
 pub mod panic;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A line under test: an action on it, unmasked, until dropped.
 
-use irq_core::{Action, Irq, Lines, Registration};
+use irq_core::{Action, Control, Irq, Registration};
 
 use crate::bench::Bench;
 use crate::verdict::{OrFail, Stop, Verdict};
@@ -9,7 +9,7 @@ use crate::verdict::{OrFail, Stop, Verdict};
 /// An action on an unmasked line. Dropping it masks the line, then removes the action, so that
 /// a test that stops half-way leaves nothing behind.
 pub struct Live {
-    lines: &'static dyn Lines,
+    control: Control<'static>,
     registration: Option<Registration<'static>>,
     irq: Irq,
 }
@@ -20,9 +20,9 @@ impl Live {
     /// # Errors
     /// [`Stop::Fail`] with the error.
     #[track_caller]
-    pub fn new<B: Bench + ?Sized>(bench: &B, irq: Irq, action: Action) -> Result<Self, Stop> {
+    pub fn new<B: Bench>(bench: &B, irq: Irq, action: Action) -> Result<Self, Stop> {
         let live = Self::masked(bench, irq, action)?;
-        live.lines.unmask(irq).or_fail("unmask")?;
+        live.control.unmask(irq).or_fail("unmask")?;
         Ok(live)
     }
 
@@ -31,11 +31,11 @@ impl Live {
     /// # Errors
     /// As [`new`](Self::new).
     #[track_caller]
-    pub fn masked<B: Bench + ?Sized>(bench: &B, irq: Irq, action: Action) -> Result<Self, Stop> {
-        let registered = bench.interrupts().register(bench.platform(), irq, action);
-        let registration = Some(registered.or_fail("register")?);
+    pub fn masked<B: Bench>(bench: &B, irq: Irq, action: Action) -> Result<Self, Stop> {
+        let control = bench.control();
+        let registration = Some(control.register(irq, action).or_fail("register")?);
         Ok(Self {
-            lines: bench.lines(),
+            control,
             registration,
             irq,
         })
@@ -60,6 +60,6 @@ impl Live {
 impl Drop for Live {
     fn drop(&mut self) {
         // What goes wrong here shows in the next test of the line.
-        let _ = self.lines.mask(self.irq);
+        let _ = self.control.mask(self.irq);
     }
 }

@@ -7,6 +7,7 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use irq_hal::platform::IrqState;
+use spin::mutex::{SpinMutex, SpinMutexGuard};
 
 use crate::machine::{self, Machine};
 
@@ -16,7 +17,7 @@ const PATIENCE: u32 = 1_000_000;
 /// A value that one CPU at a time uses, with interrupts masked.
 #[derive(Debug, Default)]
 pub struct Masked<T> {
-    inner: spin::mutex::SpinMutex<T>,
+    inner: SpinMutex<T>,
     /// Set when the lock was broken: it protects nothing from then on.
     broken: AtomicBool,
 }
@@ -40,11 +41,19 @@ impl Drop for Mask {
     }
 }
 
+/// The body of a spin.
+fn relax() {
+    match machine::get() {
+        Some(machine) => machine.relax(),
+        None => core::hint::spin_loop(),
+    }
+}
+
 impl<T> Masked<T> {
     /// A lock around `value`.
     pub const fn new(value: T) -> Self {
         Self {
-            inner: spin::mutex::SpinMutex::new(value),
+            inner: SpinMutex::new(value),
             broken: AtomicBool::new(false),
         }
     }
@@ -52,7 +61,16 @@ impl<T> Masked<T> {
     /// Runs `f` with the lock held.
     pub fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         let _mask = Mask::new();
-        f(&mut self.inner.lock())
+        f(&mut self.take())
+    }
+
+    fn take(&self) -> SpinMutexGuard<'_, T> {
+        loop {
+            if let Some(guard) = self.inner.try_lock() {
+                return guard;
+            }
+            relax();
+        }
     }
 
     /// Runs `f` with the lock held; where its holder does not give it up (it is the code that
@@ -67,20 +85,20 @@ impl<T> Masked<T> {
             if let Some(mut guard) = self.inner.try_lock() {
                 return f(&mut guard);
             }
-            core::hint::spin_loop();
+            relax();
         }
         self.broken.store(true, Ordering::Relaxed);
         // SAFETY: the machine is about to be powered off by a panic; the holder is this CPU's
         // own interrupted code, which never resumes, or a CPU that made no progress.
         unsafe { self.inner.force_unlock() };
-        f(&mut self.inner.lock())
+        f(&mut self.take())
     }
 
     /// Takes the lock, with no guard and no mask: [`release`](Self::release) undoes it. The
     /// caller has masked interrupts.
     #[cfg(target_os = "none")]
     pub(crate) fn acquire(&self) {
-        core::mem::forget(self.inner.lock());
+        core::mem::forget(self.take());
     }
 
     /// The value between [`acquire`](Self::acquire) and [`release`](Self::release).

@@ -2,6 +2,7 @@
 //! What a board gives to the shared code: one object, installed once.
 
 use irq_hal::Platform;
+use irq_hal::platform::Ticks;
 use spin::Once;
 
 /// A serial port of the machine.
@@ -21,6 +22,21 @@ pub trait Machine: Platform {
     /// # Context
     /// Any, from the first instruction after [`install`] on. The caller keeps others away.
     fn put(&self, port: Port, byte: u8);
+
+    /// Sleeps until an interrupt is pending for this CPU, masked or not; where `until` is given,
+    /// no longer than to that moment. May return early.
+    ///
+    /// An emulator runs many CPUs on few: one that spins keeps the one it waits for from
+    /// running.
+    ///
+    /// # Context
+    /// Interrupts masked, on a CPU whose part of the controller is up: what ends the sleep is
+    /// looked for after masking, so that nothing is missed, and taken when they are unmasked.
+    fn sleep(&self, until: Option<Ticks>);
+
+    /// Lets interrupts in on this CPU, whatever the mask was: for code that begins masked, on a
+    /// stack of its own.
+    fn unmask(&self);
 
     /// Ends the machine.
     fn power_off(&self) -> !;

@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tests of scenario `smoke` that every machine has: timer, device line, mask, edges,
-//! removal, deferral, an entry for nothing.
+//! The tests of scenario `smoke` that every machine has: CPUs and timers, IPIs, device lines,
+//! mask, edges, removal, deferral, an entry for nothing, lines that nobody owns up to, CPUs that
+//! go and that do not answer.
 //!
 //! Counts are exact. Each wait for something that must come is bounded; after it a test lets a
 //! little time pass in which nothing more may come.
 
-use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+mod actions;
+mod cpus;
+mod faults;
+mod ipis;
+mod stacks;
 
-use irq_core::{Action, Answer, Irq, Lines, Taken};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use irq_core::cpu::{CpuSet, NodeId};
+use irq_core::{Action, Answer, Control, Irq, Taken};
 use irq_hal::percpu;
-use irq_hal::platform::Ticks;
 
 use crate::bench::Bench;
 use crate::live::Live;
@@ -19,27 +27,37 @@ use crate::time::{pass, wait_for};
 use crate::verdict::{Failure, OrFail, Stop, Verdict};
 use crate::{check, check_eq};
 
+pub use actions::*;
+pub use cpus::*;
+pub use faults::*;
+pub use ipis::*;
+pub use stacks::*;
+
 /// Bound of a wait for an interrupt, in milliseconds: an emulator on a busy host is slow.
 pub const PATIENCE_MS: u32 = 5_000;
 /// Time in which nothing more may come, in milliseconds.
 pub const QUIET_MS: u32 = 2;
 
-/// Ticks of the timer test, and their distance.
-const TICKS: u32 = 10;
-const PERIOD_US: u32 = 2_000;
+/// Far more interrupts than any test expects of a line.
+const STORM: u32 = 1_000;
+
+/// The nodes that have a CPU online.
+pub fn nodes<B: Bench>(bench: B) -> Vec<NodeId> {
+    let topology = bench.interrupts().topology();
+    let has_cpus = |&node: &NodeId| topology.node(node).is_some_and(|node| !node.is_empty());
+    (0..topology.nodes())
+        .map(NodeId::new)
+        .filter(has_cpus)
+        .collect()
+}
 
 /// Waits until `count` is `expected`, then lets a little time pass in which it must stay so.
 ///
 /// # Errors
 /// [`Stop::Fail`] with what it is instead, at the caller's place.
 #[track_caller]
-pub fn exactly<B: Bench + ?Sized>(
-    bench: &B,
-    what: &str,
-    count: &AtomicU32,
-    expected: u32,
-) -> Verdict {
-    let platform = bench.platform();
+pub fn exactly<B: Bench>(bench: &B, what: &str, count: &AtomicU32, expected: u32) -> Verdict {
+    let platform = bench.machine();
     if wait_for(platform, PATIENCE_MS, || count.load(Relaxed) >= expected) {
         pass(platform, QUIET_MS);
     }
@@ -60,11 +78,10 @@ pub fn counting<B, R>(
     serve: impl Fn(u32) -> R + Send + Sync + 'static,
 ) -> (Action, Arc<AtomicU32>)
 where
-    B: Bench + ?Sized,
+    B: Bench,
     R: Into<Answer>,
 {
-    const STORM: u32 = 1_000;
-    let lines = bench.lines();
+    let lines = bench.control();
     let count = Arc::new(AtomicU32::new(0));
     let counted = count.clone();
     let action = Action::new(move |cx| {
@@ -76,56 +93,6 @@ where
         serve(call)
     });
     (action, count)
-}
-
-/// The timer fires ten times, each at its deadline and not before, and then no more.
-///
-/// # Errors
-/// What went wrong.
-pub fn ten_timer_ticks<B: Bench>(bench: &B) -> Verdict {
-    let (platform, timer) = (bench.platform(), bench.timer());
-    let before = bench.interrupts().counts(timer.irq()).unwrap_or_default();
-    let period = platform.ticks_in(PERIOD_US).0;
-    let early = Arc::new(AtomicU32::new(0));
-    let due = Arc::new(AtomicU64::new(0));
-    let (action, ticks) = {
-        let (early, due) = (early.clone(), due.clone());
-        counting(bench, move |tick| {
-            let deadline = due.load(Relaxed);
-            if (platform.now().0.wrapping_sub(deadline) as i64) < 0 {
-                early.fetch_add(1, Relaxed);
-            }
-            if tick < TICKS {
-                let next = deadline.wrapping_add(period);
-                due.store(next, Relaxed);
-                timer.arm(Ticks(next));
-            } else {
-                timer.stop();
-            }
-        })
-    };
-    let live = Live::new(bench, timer.irq(), action)?;
-    let start = platform.now();
-    let first = start.0.wrapping_add(period);
-    due.store(first, Relaxed);
-    timer.arm(Ticks(first));
-    exactly(bench, "timer", &ticks, TICKS).inspect_err(|_| timer.stop())?;
-    let took = platform.now().since(start).0;
-    drop(live);
-    check_eq!(early.load(Relaxed), 0, "ticks before their deadline");
-    check!(
-        took >= period * u64::from(TICKS),
-        "ten ticks in {took} counts of the clock"
-    );
-    let after = bench.interrupts().counts(timer.irq()).unwrap_or_default();
-    check_eq!(
-        after.taken - before.taken,
-        u64::from(TICKS),
-        "ticks that were counted"
-    );
-    check_eq!(after.unhandled, before.unhandled, "ticks without a handler");
-    metric("ticks", u64::from(ticks.load(Relaxed)), "count");
-    Ok(())
 }
 
 /// Each raise of a device's line, which the handler lowers before the end, is one interrupt.
@@ -171,16 +138,16 @@ pub fn a_masked_line_fires_once_when_it_is_unmasked<B: Bench>(bench: &B) -> Verd
     let device = bench.device().map_err(Stop::Skip)?;
     let (action, count) = counting(bench, move |_| device.lower());
     let _live = Live::new(bench, device.irq(), action)?;
-    bench.lines().mask(device.irq()).or_fail("mask")?;
+    bench.control().mask(device.irq()).or_fail("mask")?;
     device.raise();
-    pass(bench.platform(), QUIET_MS);
+    pass(bench.machine(), QUIET_MS);
     check_eq!(count.load(Relaxed), 0, "interrupts of a masked line");
-    let state = bench.lines().state(device.irq()).or_fail("state")?;
+    let state = bench.control().state(device.irq()).or_fail("state")?;
     check!(
         state.masked && state.pending,
         "state of a masked line that is high: {state:?}"
     );
-    bench.lines().unmask(device.irq()).or_fail("unmask")?;
+    bench.control().unmask(device.irq()).or_fail("unmask")?;
     exactly(bench, "device", &count, 1).inspect_err(|_| device.lower())
 }
 
@@ -195,14 +162,14 @@ pub fn an_edge_fires_once_and_is_kept_while_masked<B: Bench>(bench: &B) -> Verdi
     let (action, count) = counting(bench, |_| ());
     let _live = Live::new(bench, irq, action)?;
     for edge in 1..=EDGES {
-        bench.lines().retrigger(irq).or_fail("retrigger")?;
+        bench.control().retrigger(irq).or_fail("retrigger")?;
         exactly(bench, "edge", &count, edge)?;
     }
-    bench.lines().mask(irq).or_fail("mask")?;
-    bench.lines().retrigger(irq).or_fail("retrigger")?;
-    pass(bench.platform(), QUIET_MS);
+    bench.control().mask(irq).or_fail("mask")?;
+    bench.control().retrigger(irq).or_fail("retrigger")?;
+    pass(bench.machine(), QUIET_MS);
     check_eq!(count.load(Relaxed), EDGES, "interrupts of a masked line");
-    bench.lines().unmask(irq).or_fail("unmask")?;
+    bench.control().unmask(irq).or_fail("unmask")?;
     exactly(bench, "edge kept while masked", &count, EDGES + 1)
 }
 
@@ -214,13 +181,13 @@ pub fn a_removed_action_is_not_called<B: Bench>(bench: &B) -> Verdict {
     let irq = bench.spare_edge().map_err(Stop::Skip)?;
     let (action, count) = counting(bench, |_| ());
     let mut live = Live::new(bench, irq, action)?;
-    bench.lines().retrigger(irq).or_fail("retrigger")?;
+    bench.control().retrigger(irq).or_fail("retrigger")?;
     exactly(bench, "edge", &count, 1)?;
     live.remove_action()?;
     let unhandled = || bench.interrupts().counts(irq).unwrap_or_default().unhandled;
     let before = unhandled();
-    bench.lines().retrigger(irq).or_fail("retrigger")?;
-    let came = wait_for(bench.platform(), PATIENCE_MS, || unhandled() != before);
+    bench.control().retrigger(irq).or_fail("retrigger")?;
+    let came = wait_for(bench.machine(), PATIENCE_MS, || unhandled() != before);
     check!(came, "the line went quiet with its action");
     check_eq!(unhandled() - before, 1, "interrupts without an action");
     check_eq!(
@@ -233,7 +200,7 @@ pub fn a_removed_action_is_not_called<B: Bench>(bench: &B) -> Verdict {
 
 /// Completes a source that a test leaves active when it stops half-way.
 struct Completed {
-    lines: &'static dyn Lines,
+    lines: Control<'static>,
     irq: Irq,
 }
 
@@ -263,20 +230,20 @@ pub fn a_deferred_source_is_silent_until_completed<B: Bench>(bench: &B) -> Verdi
     let (action, count) = counting(bench, |_| Answer::Deferred);
     let _live = Live::new(bench, irq, action)?;
     let _completed = Completed {
-        lines: bench.lines(),
+        lines: bench.control(),
         irq,
     };
-    bench.lines().retrigger(irq).or_fail("retrigger")?;
+    bench.control().retrigger(irq).or_fail("retrigger")?;
     exactly(bench, "deferred", &count, 1)?;
     check!(
-        bench.lines().state(irq).or_fail("state")?.active,
+        bench.control().state(irq).or_fail("state")?.active,
         "a deferred source was ended"
     );
-    bench.lines().retrigger(irq).or_fail("retrigger")?;
+    bench.control().retrigger(irq).or_fail("retrigger")?;
     let timer = bench.timer();
     let (tick, ticked) = counting(bench, move |_| timer.stop());
     let other = Live::new(bench, timer.irq(), tick)?;
-    timer.arm(bench.platform().now());
+    timer.arm(bench.machine().now());
     exactly(bench, "timer beside a deferred source", &ticked, 1).inspect_err(|_| timer.stop())?;
     drop(other);
     check_eq!(
@@ -284,11 +251,11 @@ pub fn a_deferred_source_is_silent_until_completed<B: Bench>(bench: &B) -> Verdi
         1,
         "interrupts of a source that is active"
     );
-    bench.lines().complete(irq).or_fail("complete")?;
+    bench.control().complete(irq).or_fail("complete")?;
     exactly(bench, "deferred again", &count, 2)?;
-    bench.lines().complete(irq).or_fail("complete")?;
+    bench.control().complete(irq).or_fail("complete")?;
     check!(
-        !bench.lines().state(irq).or_fail("state")?.active,
+        !bench.control().state(irq).or_fail("state")?.active,
         "still active when completed"
     );
     Ok(())
@@ -301,7 +268,7 @@ pub fn a_deferred_source_is_silent_until_completed<B: Bench>(bench: &B) -> Verdi
 /// What went wrong.
 pub fn an_entry_for_nothing_takes_nothing<B: Bench>(bench: &B) -> Verdict {
     const ENTRIES: u64 = 3;
-    let platform = bench.platform();
+    let platform = bench.machine();
     let (taken, counted) = percpu::masked(platform, |on| {
         let counts = || bench.interrupts().cpu_counts(on.cpu());
         let nothing = || counts().unwrap_or_default().nothing;

@@ -7,6 +7,8 @@
 use alloc::string::String;
 use core::fmt;
 
+use irq_hal::CpuIndex;
+
 /// How a test ends.
 pub type Verdict = Result<(), Stop>;
 
@@ -17,6 +19,20 @@ pub enum Stop {
     Fail(Failure),
     /// The test does not apply to this machine.
     Skip(&'static str),
+}
+
+impl Stop {
+    /// The same, noticed by a job on `cpu`.
+    #[must_use]
+    pub fn on(self, cpu: CpuIndex) -> Self {
+        match self {
+            Self::Fail(failure) => Self::Fail(Failure {
+                text: alloc::format!("{cpu}: {failure}"),
+                ..failure
+            }),
+            skip => skip,
+        }
+    }
 }
 
 /// What is wrong, and the place in the image's source that noticed.

@@ -60,6 +60,8 @@ impl Machine for Recorder {
         assert_eq!(port, Port::Text);
         self.text.lock().unwrap().push(byte);
     }
+    fn sleep(&self, _: Option<Ticks>) {}
+    fn unmask(&self) {}
     fn power_off(&self) -> ! {
         unreachable!("nothing here powers off")
     }

@@ -1,27 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The interrupt controller's bring-up, and the way in.
 
-use alloc::vec::Vec;
 use core::any::Any;
 
-use boards_common::bench::{self, LevelDevice};
 use boards_common::cmdline::CommandLine;
-use boards_common::devicetree::Tree;
-use boards_common::println;
-use irq_core::{Interrupts, Irq, IrqContext, Lines, Outcome, Trigger};
-use irq_gicv3::{Config, EoiMode, Gic, IntId, Mpidr, Priority, SysRegs, fdt};
-use irq_hal::percpu::OnCpu;
-use irq_hal::platform::Ticks;
-use irq_hal::{Error, Platform};
+use boards_common::crew::Crew;
+use boards_common::devicetree::{Cpu, Cpus, Tree};
+use boards_common::{kinds, lockup, println};
+
+use irq_core::{Interrupts, IpiSetup, Irq, IrqContext, Lines, Outcome, Setup, Trigger};
+use irq_gicv3::{Config, EoiMode, Gic, IntId, Mpidr, Priority, Sgi, SysRegs, fdt};
+use irq_hal::heap::try_vec;
+use irq_hal::percpu::{self, OnCpu};
+use irq_hal::{CpuIndex, Error, Platform};
 use spin::Once;
 
+use crate::bench::{Bench, UartLine, VirtualTimer};
+use crate::cpu::{self, CpuBlock};
 use crate::platform::{MACHINE, Virt};
-use crate::scenarios;
+use crate::scenarios::icount;
 use crate::vectors::Frame;
-use crate::{cpu, timer};
+use crate::{scenarios, secondary};
 
-/// Which interrupt of the timer's node is the virtual timer's.
+/// Which interrupts of the timer's node are the physical and the virtual timer's.
+const PHYSICAL_TIMER: usize = 1;
 const VIRTUAL_TIMER: usize = 2;
+
+/// The SGI that irq-core's IPIs come by.
+const IPI: u8 = 0;
 
 /// What the entry needs, and what the scenarios look at.
 pub struct System {
@@ -30,64 +36,86 @@ pub struct System {
     /// Its interrupts.
     pub interrupts: Interrupts,
     /// The CPUs that the devicetree names.
-    pub cpus: Vec<Mpidr>,
-    timer: VirtualTimer,
-    uart: UartLine,
-    spare: Option<Irq>,
-    eoi_mode: EoiMode,
+    pub blocks: &'static [CpuBlock],
+    /// What is known of them, and their jobs.
+    pub crew: Crew,
+    /// How many CPUs, counted from the first, may come online.
+    pub possible: u32,
+    /// A CPU that stops before it reports, on demand.
+    pub stuck: Option<CpuIndex>,
+    /// Each CPU's timer.
+    pub timer: VirtualTimer,
+    /// The console's interrupt.
+    pub uart: UartLine,
+    /// A shared interrupt without a device.
+    pub spare: Option<Irq>,
+    /// The interrupt that ends a sleep; it is never taken.
+    pub wake: Irq,
+    /// What an end does.
+    pub eoi_mode: EoiMode,
 }
 
 static SYSTEM: Once<System> = Once::new();
 
-/// Brings the controller and the boot CPU's part of it up, and lets interrupts in.
+/// Brings the controller and the boot CPU's part of it up, lets interrupts in, and starts the
+/// other CPUs.
 ///
 /// # Errors
-/// Whatever is wrong with devicetree or hardware.
+/// Whatever is wrong with devicetree or hardware of the machine, or of the boot CPU.
 pub fn bring_up(tree: &Tree<'_>, line: CommandLine<'_>) -> Result<Bench, Error> {
+    let Cpus { cpus, nodes } = Cpus::find(tree)?;
+    let blocks = blocks(&cpus)?;
+    let boot = blocks.iter().find(|block| block.mpidr == cpu::mpidr());
+    cpu::install(boot.ok_or(Error::NoUnitForCpu {
+        block: "devicetree node",
+        id: cpu::mpidr().get(),
+    })?);
+    let number = |key| line.value(key).and_then(|value| value.parse().ok());
+    let possible = number("possible_cpus").unwrap_or(blocks.len() as u32);
+
     let found = fdt::describe(tree.blob())?;
     let description = found.mapped(|at| MACHINE.map_device(at.base, at.len as usize))?;
     let combined = line
         .list("scenario")
-        .any(|name| name == scenarios::COMBINED);
+        .any(|name| [scenarios::COMBINED, icount::NAME].contains(&name));
     let eoi_mode = if combined {
         EoiMode::Combined
     } else {
         EoiMode::Split
     };
     let config = Config {
+        cpus: Some(possible),
         eoi_mode,
+        ipi: Sgi::new(IPI),
         ..Config::default()
     };
     let gic = Gic::probe(&MACHINE, description, SysRegs, config)?;
-    for &cpu in &found.cpus {
-        if let Err(error) = gic.redistributors().find(cpu) {
+    for block in blocks {
+        if let Err(error) = gic.redistributors().find(block.mpidr) {
             println!(
                 "cpu with mpidr {:#x} has no redistributor: {error}",
-                cpu.get()
+                block.mpidr.get()
             );
         }
     }
 
-    // SAFETY: start-up runs masked on the boot CPU, and no other CPU has been started.
-    let on = unsafe { OnCpu::new(cpu::this().index) };
-    gic.cpu_online(&on, Mpidr::new(cpu::mpidr()))?;
-
     let wire = |device, index| fdt::interrupt(tree.blob(), &found, device, index);
-    let (intid, trigger) = wire(fdt::Device::Compatible("arm,armv8-timer"), VIRTUAL_TIMER)?;
-    gic.configure_private(intid, trigger, Priority::DEFAULT)?;
-    let timer = VirtualTimer {
-        irq: irq(&gic, intid)?,
+    let private = |index| {
+        let (intid, trigger) = wire(fdt::Device::Compatible("arm,armv8-timer"), index)?;
+        gic.configure_private(intid, trigger, Priority::DEFAULT)?;
+        Ok::<_, Error>((intid, irq(&gic, intid)?))
     };
+    let (_, timer) = private(VIRTUAL_TIMER)?;
+    let (intid, wake) = private(PHYSICAL_TIMER)?;
+    gic.unmask_private(intid)?;
 
     let console = tree.stdout_path().ok_or(Error::Firmware {
         what: "standard output",
         at: 0,
     })?;
     let (intid, trigger) = wire(fdt::Device::Path(console), 0)?;
-    let uart = UartLine {
-        irq: irq(&gic, intid)?,
-    };
-    gic.set_trigger(uart.irq, trigger)?;
+    let uart = irq(&gic, intid)?;
+    gic.set_trigger(uart, trigger)?;
 
     // The last SPI: the machine wires the first ones.
     let last = gic.distributor().features().spis.checked_sub(1);
@@ -96,20 +124,49 @@ pub fn bring_up(tree: &Tree<'_>, line: CommandLine<'_>) -> Result<Bench, Error> 
         gic.set_trigger(irq, Trigger::Edge)?;
     }
 
-    let cpus = found.cpus.len() as u32;
-    let interrupts = Interrupts::with_private(cpus, gic.irqs(), &gic.private_irqs())?;
-    let cpus = found.cpus;
-    SYSTEM.call_once(|| System {
+    let crew = Crew::new(blocks.len() as u32)?;
+    let [wakes, probes, switches] = kinds::prepare(blocks.len() as u32)?;
+    let [counts, answers] = icount::kinds();
+    let kinds = [wakes, probes, switches, counts, answers];
+    let interrupts = Interrupts::new(Setup {
+        nodes,
+        private: &gic.private_irqs(),
+        ipi: gic.ipi_irq().map(|irq| IpiSetup { irq, kinds: &kinds }),
+        detector: Some(lockup::DETECTOR),
+        ..Setup::new(possible, gic.irqs())
+    })?;
+    let system = SYSTEM.call_once(|| System {
         gic,
         interrupts,
-        cpus,
-        timer,
-        uart,
+        blocks,
+        crew,
+        possible,
+        stuck: number("stuck_cpu").map(CpuIndex::new),
+        timer: VirtualTimer { irq: timer },
+        uart: UartLine { irq: uart },
         spare,
+        wake,
         eoi_mode,
     });
+    percpu::masked(&MACHINE, |on| system.cpu_online(on))?;
+    system.crew.report(cpu::this().index, Ok(()));
     cpu::unmask();
-    system().map(Bench)
+    secondary::start_all(system);
+    system.crew.gather(&MACHINE);
+    Ok(Bench(system))
+}
+
+/// A block for each CPU, for good.
+fn blocks(cpus: &[Cpu]) -> Result<&'static [CpuBlock], Error> {
+    let mut blocks = try_vec(cpus.len())?;
+    for (index, cpu) in (0..).zip(cpus) {
+        let (index, mpidr) = (CpuIndex::new(index), Mpidr::new(cpu.hwid));
+        let block = CpuBlock::new(index, mpidr, cpu.place);
+        // The boot CPU runs on the image's stack.
+        let boot = mpidr == cpu::mpidr();
+        blocks.push(if boot { block } else { block.with_stacks()? });
+    }
+    Ok(blocks.leak())
 }
 
 fn irq(gic: &Gic<&Virt>, intid: IntId) -> Result<Irq, Error> {
@@ -119,7 +176,11 @@ fn irq(gic: &Gic<&Virt>, intid: IntId) -> Result<Irq, Error> {
     })
 }
 
-fn system() -> Result<&'static System, Error> {
+/// What was brought up.
+///
+/// # Errors
+/// [`Error::Context`] before.
+pub fn system() -> Result<&'static System, Error> {
     SYSTEM.get().ok_or(Error::Context {
         what: "an interrupt before the controller is up",
     })
@@ -140,91 +201,39 @@ pub extern "C" fn enter(frame: &Frame) {
 }
 
 impl System {
+    /// The block of `cpu`.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCpu`].
+    pub fn block(&self, cpu: CpuIndex) -> Result<&'static CpuBlock, Error> {
+        self.blocks.get(cpu.index()).ok_or(Error::NoSuchCpu { cpu })
+    }
+
+    /// Brings the running CPU's part of the controller up, then makes it known to irq-core.
+    ///
+    /// # Errors
+    /// Theirs.
+    pub fn cpu_online(&self, on: &OnCpu) -> Result<(), Error> {
+        self.gic.cpu_online(on, cpu::mpidr())?;
+        let place = self.block(on.cpu())?.place;
+        self.interrupts.cpu_online(&MACHINE, on, place)
+    }
+
+    /// The reverse.
+    ///
+    /// # Errors
+    /// Theirs.
+    pub fn cpu_offline(&self, on: OnCpu) -> Result<(), Error> {
+        let entry = IrqContext::new(on, None, None);
+        // Nothing here schedules, so what kinds ask for is left.
+        let _ = self.interrupts.cpu_offline(&self.gic, &entry)?;
+        self.gic.cpu_offline(entry.on())
+    }
+
+    /// One entry; `frame` is what the vector saved.
     #[inline]
-    fn enter(&self, on: OnCpu, frame: Option<&dyn Any>) -> Outcome {
+    pub fn enter(&self, on: OnCpu, frame: Option<&dyn Any>) -> Outcome {
         self.interrupts
             .dispatch(&self.gic, &IrqContext::new(on, frame, None))
-    }
-}
-
-/// The virtual timer of each CPU.
-struct VirtualTimer {
-    irq: Irq,
-}
-
-impl bench::Timer for VirtualTimer {
-    fn irq(&self) -> Irq {
-        self.irq
-    }
-
-    fn arm(&self, at: Ticks) {
-        timer::arm(at);
-    }
-
-    fn stop(&self) {
-        timer::stop();
-    }
-}
-
-/// The console's transmit interrupt: a line that is high while it is enabled, once a byte has
-/// been sent.
-struct UartLine {
-    irq: Irq,
-}
-
-impl LevelDevice for UartLine {
-    fn irq(&self) -> Irq {
-        self.irq
-    }
-
-    fn ready(&self) -> bool {
-        MACHINE.text().tx_latched()
-    }
-
-    fn raise(&self) {
-        MACHINE.text().raise_line();
-    }
-
-    fn lower(&self) {
-        MACHINE.text().lower_line();
-    }
-}
-
-/// The machine as the scenarios see it.
-pub struct Bench(pub &'static System);
-
-impl bench::Bench for Bench {
-    fn platform(&self) -> &'static dyn Platform {
-        &MACHINE
-    }
-
-    fn interrupts(&self) -> &'static Interrupts {
-        &self.0.interrupts
-    }
-
-    fn lines(&self) -> &'static dyn Lines {
-        &self.0.gic
-    }
-
-    fn timer(&self) -> &'static dyn bench::Timer {
-        &self.0.timer
-    }
-
-    fn device(&self) -> Result<&'static dyn LevelDevice, &'static str> {
-        Ok(&self.0.uart)
-    }
-
-    fn spare_edge(&self) -> Result<Irq, &'static str> {
-        self.0.spare.ok_or("the controller has no SPI")
-    }
-
-    fn can_defer(&self) -> bool {
-        self.0.eoi_mode == EoiMode::Split
-    }
-
-    fn enter(&self, on: &OnCpu) -> Outcome {
-        // SAFETY: `on` promises the same, for longer than this call.
-        let on = unsafe { OnCpu::new(on.cpu()) };
-        self.0.enter(on, None)
     }
 }

@@ -5,6 +5,7 @@
 //! start.rs       _start: exception level, BSS, boot page tables, MMU, stack
 //!   main.rs      devicetree, ports, memory, heap
 //!     interrupts.rs   the GIC
+//!     secondary.rs    the other CPUs
 //!     scenarios/      what the command line asks for; then power-off
 //! ```
 #![no_std]
@@ -12,12 +13,15 @@
 
 extern crate alloc;
 
+mod bench;
+mod context;
 mod cpu;
 mod interrupts;
 mod mmu;
 mod platform;
 mod power;
 mod scenarios;
+mod secondary;
 mod start;
 mod timer;
 mod uart;

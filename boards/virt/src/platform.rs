@@ -6,7 +6,7 @@ use core::arch::asm;
 use core::ops::Range;
 use core::ptr::NonNull;
 
-use aarch64_cpu::asm::barrier;
+use aarch64_cpu::asm::{barrier, wfi};
 use boards_common::machine::{Machine, Port};
 use irq_hal::dma::{DmaLimits, DmaRegion};
 use irq_hal::lock::HeldRanks;
@@ -57,6 +57,11 @@ impl Virt {
     /// Sets how PSCI is called.
     pub fn set_conduit(&self, conduit: Conduit) {
         self.conduit.call_once(|| conduit);
+    }
+
+    /// How PSCI is called, if it is there.
+    pub fn conduit(&self) -> Option<Conduit> {
+        self.conduit.get().copied()
     }
 
     /// The console.
@@ -206,8 +211,24 @@ impl Machine for Virt {
         }
     }
 
+    fn sleep(&self, until: Option<Ticks>) {
+        if let Some(at) = until {
+            timer::wake_at(at);
+        }
+        // What was stored before is on its way when the CPU stops.
+        barrier::dsb(barrier::SY);
+        wfi();
+        if until.is_some() {
+            timer::wake_no_more();
+        }
+    }
+
+    fn unmask(&self) {
+        cpu::unmask();
+    }
+
     fn power_off(&self) -> ! {
-        power::off(self.conduit.get().copied())
+        power::off(self.conduit())
     }
 
     fn halt(&self) -> ! {

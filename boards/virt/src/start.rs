@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The first instructions: exception level, BSS, boot page tables, stack.
+//! The first instructions of each CPU: exception level, BSS, boot page tables, stack.
 //!
-//! The machine enters with MMU and caches off and `x0` either the address of a devicetree below
+//! The machine enters the boot CPU with MMU and caches off and `x0` either the address of a devicetree below
 //! the image or zero; zero means that the tree stands at the beginning of RAM, as QEMU does for
 //! an ELF file.
 //!
@@ -15,8 +15,15 @@
 //! each register by its name; for the GIC's registers, IHI 0069, chapter "Programmers' Model".
 
 use core::arch::global_asm;
+use core::mem::offset_of;
 
-use crate::{main, mmu, vectors};
+use crate::cpu::CpuBlock;
+use crate::{main, mmu, secondary, vectors};
+
+unsafe extern "C" {
+    /// Where PSCI lets another CPU begin, with the address of its [`CpuBlock`].
+    pub safe static secondary_start: u8;
+}
 
 global_asm!(
     r#"
@@ -86,6 +93,28 @@ _start:
     mov     x29, xzr
     mov     x30, xzr
     b       {entry}
+
+// Another CPU, by PSCI CPU_ON: MMU and caches off, x0 its block. The tables are the boot CPU's.
+    .global secondary_start
+secondary_start:
+    msr     daifset, #0xf
+    mov     x19, x0
+    mrs     x9, CurrentEL
+    cmp     x9, #(2 << 2)
+    b.ne    1f
+    bl      drop_to_el1
+1:
+    bl      enable_mmu
+    // Memory is read from here on only: what the boot CPU stored may be in its caches.
+    msr     tpidr_el1, x19
+    ldr     x9, [x19, #{stack}]
+    mov     sp, x9
+    ldr     x9, [x19, #{own_emergency}]
+    msr     sp_el0, x9
+    mov     x0, x19
+    mov     x29, xzr
+    mov     x30, xzr
+    b       {secondary}
 
 // Maps the 2 MiB blocks of x13 .. x15 in the level-2 table x10 with the attributes x14.
 // Changes x13, x16, x17.
@@ -194,4 +223,7 @@ refuse_el3:
     emergency = sym vectors::EMERGENCY_STACK,
     emergency_size = const vectors::EMERGENCY_STACK_SIZE,
     entry = sym main,
+    stack = const offset_of!(CpuBlock, stack),
+    own_emergency = const offset_of!(CpuBlock, emergency_stack),
+    secondary = sym secondary::main,
 );

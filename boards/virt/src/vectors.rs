@@ -9,7 +9,7 @@
 
 use core::arch::global_asm;
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::Ordering;
 
 use aarch64_cpu::asm::barrier;
 use aarch64_cpu::registers::{ELR_EL1, ESR_EL1, FAR_EL1, SPSR_EL1, VBAR_EL1};
@@ -158,17 +158,15 @@ pub fn install() {
     barrier::isb(barrier::SY);
 }
 
-/// Fatal exceptions that are reported: the cause, one within its report, one within power-off.
+/// Fatal exceptions of a CPU that are reported: the cause, one within its report, one within
+/// power-off.
 const REPORTED: u32 = 3;
-
-/// Fatal exceptions so far.
-static FATAL: AtomicU32 = AtomicU32::new(0);
 
 /// Reports an exception that nothing handles; stops the CPU once reports only cause more.
 extern "C" fn fatal(slot: usize, registers: &Registers) -> ! {
     const FROM: [&str; 4] = ["EL1 on the emergency stack", "EL1", "EL0", "EL0 in AArch32"];
     const KIND: [&str; 4] = ["synchronous exception", "IRQ", "FIQ", "SError"];
-    if FATAL.fetch_add(1, Ordering::Relaxed) >= REPORTED {
+    if crate::cpu::this().fatal.fetch_add(1, Ordering::Relaxed) >= REPORTED {
         crate::power::halt();
     }
     for (at, pair) in registers.x.chunks(2).enumerate() {

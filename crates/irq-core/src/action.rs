@@ -7,6 +7,7 @@ use core::cell::Cell;
 use core::fmt;
 
 use irq_hal::CpuIndex;
+use irq_hal::exclusive::Exclusive;
 
 use crate::context::IrqContext;
 use crate::irq::Irq;
@@ -17,12 +18,20 @@ use crate::outcome::{Answer, Bits};
 pub struct ActionContext<'a> {
     entry: &'a IrqContext<'a>,
     irq: Irq,
-    bits: &'a Cell<Bits>,
+    bits: Cell<Bits>,
 }
 
 impl<'a> ActionContext<'a> {
-    pub(crate) const fn new(entry: &'a IrqContext<'a>, irq: Irq, bits: &'a Cell<Bits>) -> Self {
+    #[inline]
+    pub(crate) const fn new(entry: &'a IrqContext<'a>, irq: Irq) -> Self {
+        let bits = Cell::new(Bits::NONE);
         Self { entry, irq, bits }
+    }
+
+    /// What was asked for so far.
+    #[inline]
+    pub(crate) const fn bits(&self) -> Bits {
+        self.bits.get()
     }
 
     /// The interrupt.
@@ -65,12 +74,23 @@ pub type SharedFn = Arc<dyn Fn(&ActionContext<'_>) -> Answer + Send + Sync>;
 /// How an action is called.
 #[derive(Clone)]
 pub(crate) enum Call {
-    Shared(SharedFn),
     Word(WordFn, usize),
+    Shared(SharedFn),
     EndFirst(WordFn, usize),
 }
 
-/// What to run for an interrupt, given to [`Interrupts::register`](crate::Interrupts::register).
+impl Call {
+    /// Calls it before the end.
+    #[inline]
+    pub(crate) fn run(&self, cx: &ActionContext<'_>) -> Answer {
+        match self {
+            Self::Word(f, word) | Self::EndFirst(f, word) => f(*word, cx),
+            Self::Shared(f) => f(cx),
+        }
+    }
+}
+
+/// What to run for an interrupt, given to [`Control::register`](crate::Control::register).
 ///
 /// An action is alone on its interrupt unless it is made [`shared`](Self::shared).
 ///
@@ -104,7 +124,29 @@ impl Action {
         Self::from_shared(Arc::new(move |cx: &ActionContext<'_>| f(cx).into()))
     }
 
-    /// Likewise, in memory that the caller got.
+    /// A closure that changes what it owns. It runs on one CPU at a time: an interrupt that
+    /// comes while it runs, on another CPU or nested in it, lets it run once more where it runs,
+    /// with the context of that entry, and counts as handled. So each interrupt is followed by a
+    /// run, and nobody waits.
+    ///
+    /// If it unwinds, the next interrupt calls it again.
+    pub fn exclusive<F, R>(f: F) -> Self
+    where
+        F: FnMut(&ActionContext<'_>) -> R + Send + 'static,
+        R: Into<Answer>,
+    {
+        let f = Exclusive::new(f);
+        Self::new(move |cx| {
+            let mut answer = Answer::NotMine;
+            if f.run(|f| answer = answer.max(f(cx).into())) {
+                answer
+            } else {
+                Answer::Handled
+            }
+        })
+    }
+
+    /// As [`new`](Self::new), in memory that the caller got.
     pub const fn from_shared(f: SharedFn) -> Self {
         Self::from_call(Call::Shared(f))
     }
@@ -118,7 +160,8 @@ impl Action {
     /// wake-ups that switch stacks or never return: nothing of ours is held during the call.
     ///
     /// Hence removing the registration does not wait for a call that has begun. Never shared.
-    /// Answering [`Answer::Deferred`] counts as handled: there is nothing left to defer.
+    /// Answering [`Answer::Deferred`] or [`Answer::HandedOver`] counts as handled: there is
+    /// nothing left to defer.
     pub const fn end_first(f: WordFn, word: usize) -> Self {
         Self::from_call(Call::EndFirst(f, word))
     }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a controller's driver implements for irq-core.
 //!
-//! [`Flow`] is the hot path and used by generics; [`Lines`] is control and may be a
-//! `&dyn Lines`.
+//! [`Flow`] and [`Kick`] are hot paths and used by generics; [`Lines`] is control and may be a
+//! `&dyn Lines`. Dispatch wants all three of one driver: a [`Controller`].
 
-use irq_hal::Error;
+use irq_hal::{CpuIndex, Error};
 
 use crate::context::IrqContext;
+use crate::cpu::CpuSet;
 use crate::irq::{Irq, LineState, Trigger};
 
 /// Acknowledge and end: the hot half of a driver.
@@ -28,7 +29,7 @@ pub trait Flow: Sync {
     /// Ends an interrupt that `ack` handed out on this CPU: priority and source both.
     ///
     /// # Context
-    /// As `ack`; once for each `ack`, unless `defer` succeeded.
+    /// As `ack`; once for each `ack`, unless `defer` or `hand_over` succeeded.
     fn end(&self, active: Self::Active);
 
     /// Lets this CPU take other interrupts while the source stays active, until
@@ -41,7 +42,82 @@ pub trait Flow: Sync {
     /// # Context
     /// As `end`, and instead of it.
     fn defer(&self, active: Self::Active) -> Result<(), Error>;
+
+    /// Lets this CPU take other interrupts and forgets the source: whoever it is handed to, a
+    /// guest for one, ends it in the controller. It is never completed here.
+    ///
+    /// # Errors
+    /// As for `defer`.
+    ///
+    /// # Context
+    /// As `end`, and instead of it.
+    fn hand_over(&self, active: Self::Active) -> Result<(), Error>;
 }
+
+/// Interrupts from CPU to CPU. A driver for one CPU alone keeps the defaults.
+pub trait Kick: Sync {
+    /// Lets the IPI come to `cpu`, which may be the sender, if `post` says so.
+    ///
+    /// Every store before the call, and those of `post`, are visible to the CPU that takes it.
+    ///
+    /// # Errors
+    /// A CPU that cannot be reached is an error *before* `post` is called: [`Error::NoSuchCpu`],
+    /// [`Error::CpuOffline`], [`Error::Unsupported`]. Once `post` said yes, the call succeeds.
+    ///
+    /// # Context
+    /// Any, on a CPU that is online and cannot change meanwhile.
+    fn kick(&self, cpu: CpuIndex, post: impl FnOnce() -> bool) -> Result<(), Error> {
+        let _ = (cpu, post);
+        Err(NO_KICK)
+    }
+
+    /// Likewise to each of `cpus` for which `post` says so, with the fewest accesses to the
+    /// device. `post` is called once for each CPU that can be reached.
+    ///
+    /// # Errors
+    /// The first CPU that cannot be reached, when all others have been served.
+    ///
+    /// # Context
+    /// As [`kick`](Self::kick).
+    fn kick_mask(
+        &self,
+        cpus: &dyn CpuSet,
+        mut post: impl FnMut(CpuIndex) -> bool,
+    ) -> Result<(), Error> {
+        let mut result = Ok(());
+        cpus.each(&mut |cpu| {
+            let kicked = self.kick(cpu, || post(cpu));
+            if result.is_ok() {
+                result = kicked;
+            }
+        });
+        result
+    }
+
+    /// Interrupts `cpu` even while it has interrupts masked, where the controller can: for a
+    /// backtrace or a stop.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where it cannot.
+    ///
+    /// # Context
+    /// As [`kick`](Self::kick).
+    fn kick_urgent(&self, cpu: CpuIndex) -> Result<(), Error> {
+        let _ = cpu;
+        Err(Error::Unsupported {
+            feature: "an unmaskable kick",
+        })
+    }
+}
+
+const NO_KICK: Error = Error::Unsupported {
+    feature: "interrupts from CPU to CPU",
+};
+
+/// What dispatch wants of a driver.
+pub trait Controller: Flow + Kick + Lines {}
+
+impl<T: Flow + Kick + Lines + ?Sized> Controller for T {}
 
 /// Control over lines. Every call takes one of the driver's numbers and fails with
 /// [`Error::NoSuchIrq`] for any other.

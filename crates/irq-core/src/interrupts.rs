@@ -1,79 +1,129 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The top object: interrupts, their actions, and the dispatch of an entry.
+//! The top object: interrupts, their actions, their counts.
 
 use alloc::vec::Vec;
-use core::cell::Cell;
 use core::fmt;
 
+use irq_hal::atomic::Ordering::Relaxed;
 use irq_hal::heap::try_vec;
-use irq_hal::percpu::OnCpu;
-use irq_hal::removal::Readers;
+use irq_hal::percpu::{CachePadded, OnCpu, PerCpu};
+use irq_hal::removal::Reader;
 use irq_hal::{CpuIndex, Error, Platform};
 
-use crate::action::{Action, ActionContext, Call};
-use crate::context::IrqContext;
-use crate::counts::{Counts, CpuCounts, Place, Tallies};
-use crate::descriptor::{Change, ChangesLock, Descriptor};
-use crate::driver::Flow;
+use crate::block::{CpuBlock, Parts, own_place};
+use crate::control::Control;
+use crate::counts::{Counts, CpuCounts, Tally};
+use crate::descriptor::{Change, Descriptors, Place, Upkeep};
+use crate::driver::Lines;
+use crate::ipi::{Ipi, Ipis};
 use crate::irq::{Irq, IrqRange};
-use crate::outcome::{Answer, Bits, Outcome, Taken};
-use crate::registration::Registration;
+use crate::lockup::{Detector, Line};
+use crate::setup::{Setup, Shape};
+use crate::topology::Topology;
 
 /// All interrupts of a machine, or of one of its domains.
 ///
 /// It is built by value once there is a heap, moves into the kernel's one static, and needs
 /// `&self` only. Everything is sized at construction: a descriptor never moves, and dispatch
 /// allocates nothing and takes no lock.
+// The order of the fields is kept, so that what every dispatch reads stands together.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Interrupts {
-    irqs: IrqRange,
-    descriptors: Vec<Descriptor>,
-    changes: Vec<ChangesLock>,
-    tallies: Tallies,
-    readers: Readers,
+    // Read by every dispatch, written by none.
+    pub(crate) irqs: IrqRange,
+    pub(crate) descriptors: Descriptors,
+    /// Of the interrupts that count once for all CPUs.
+    pub(crate) shared: Vec<CachePadded<Tally>>,
+    pub(crate) ipi: Ipi,
+    // Control, and what is unhandled or deferred.
+    pub(crate) upkeep: Vec<Upkeep>,
+    pub(crate) detector: Option<Detector>,
+    pub(crate) topology: Topology,
 }
 
 impl Interrupts {
-    /// For `cpus` possible CPUs and the numbers `irqs`, each of them a device interrupt.
+    /// What `setup` says.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`]; [`Error::Invalid`] for no CPU.
-    pub fn new(cpus: u32, irqs: IrqRange) -> Result<Self, Error> {
-        Self::with_private(cpus, irqs, &[])
+    /// [`Error::OutOfMemory`]; [`Error::Invalid`] for no CPU or no node, for a detector with a
+    /// threshold of 0 or above its window, and for IPIs that cannot be.
+    pub fn new(setup: Setup<'_>) -> Result<Self, Error> {
+        let shape = setup.shape()?;
+        let reader = |_| Ok(Reader::new(Parts::new(shape)?));
+        Self::build(setup, shape, PerCpu::try_new(setup.cpus, reader)?)
     }
 
-    /// Likewise, where the numbers in `private` are interrupts that each CPU has for itself
-    /// (timers, SGIs): these count per CPU.
+    /// Likewise, with a block for each CPU, in the order of their indices, where the embedder
+    /// placed it.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
-    pub fn with_private(cpus: u32, irqs: IrqRange, private: &[IrqRange]) -> Result<Self, Error> {
-        let readers = Readers::new(cpus)?;
-        let count = irqs.count() as usize;
-        let mut descriptors = try_vec(count)?;
-        let mut changes = try_vec(count)?;
-        let (mut privates, mut devices) = (0, 0);
-        for irq in irqs.iter() {
-            let (next, place): (&mut u32, fn(u32) -> Place) =
-                if private.iter().any(|range| range.contains(irq)) {
-                    (&mut privates, Place::Private)
-                } else {
-                    (&mut devices, Place::Device)
-                };
-            descriptors.push(Descriptor {
-                actions: readers.slot(),
-                place: place(*next),
+    /// As [`new`](Self::new); [`Error::Invalid`] for another number of blocks than CPUs, and for
+    /// a block of another setup; [`Error::Busy`] for one that serves already.
+    pub fn with_blocks(
+        setup: Setup<'_>,
+        blocks: impl ExactSizeIterator<Item = &'static CpuBlock>,
+    ) -> Result<Self, Error> {
+        let shape = setup.shape()?;
+        let readers = PerCpu::from_blocks(blocks.map(|block| &block.0))?;
+        if readers.len() != setup.cpus {
+            return Err(Error::Invalid {
+                what: "number of blocks",
+                value: u64::from(readers.len()),
             });
-            changes.push(ChangesLock::default());
-            *next += 1;
         }
-        let tallies = Tallies::new(cpus, privates, devices)?;
+        for (cpu, reader) in readers.iter() {
+            if *reader.block().shape() != shape {
+                return Err(Error::Invalid {
+                    what: "block of another setup, of CPU",
+                    value: u64::from(cpu.get()),
+                });
+            }
+        }
+        Self::build(setup, shape, readers)
+    }
+
+    fn build(
+        setup: Setup<'_>,
+        shape: Shape,
+        readers: PerCpu<Reader<Parts>>,
+    ) -> Result<Self, Error> {
+        let count = setup.irqs.count();
+        let mut upkeep = try_vec(count as usize)?;
+        let mut private = 0;
+        for irq in setup.irqs.iter() {
+            let is_private = setup.is_private(irq);
+            upkeep.push(Upkeep::new(is_private.then_some(private)));
+            private += u32::from(is_private);
+        }
+        let (mut own, mut shared) = (0, 0);
+        let descriptors = Descriptors::new(readers, count, |index| {
+            let is_private = upkeep
+                .get(index as usize)
+                .is_some_and(|upkeep| upkeep.private.is_some());
+            if is_private || setup.count_per_cpu {
+                own += 1;
+                Place::Own(own_place(own - 1))
+            } else {
+                shared += 1;
+                Place::Shared(shared - 1)
+            }
+        })?;
+        debug_assert_eq!(own, shape.own);
+        for parts in descriptors.blocks() {
+            parts.reset();
+        }
+        let mut tallies = try_vec(shared as usize)?;
+        tallies.extend((0..shared).map(|_| CachePadded::new(Tally::new())));
+        let Setup { cpus, nodes, .. } = setup;
         Ok(Self {
-            irqs,
+            irqs: setup.irqs,
             descriptors,
-            changes,
-            tallies,
-            readers,
+            shared: tallies,
+            ipi: Ipi::new(setup.ipi)?,
+            upkeep,
+            detector: setup.detector,
+            topology: Topology::new(cpus, nodes)?,
         })
     }
 
@@ -84,38 +134,33 @@ impl Interrupts {
 
     /// The number of possible CPUs.
     pub fn cpus(&self) -> u32 {
-        self.tallies.cpus()
+        self.descriptors.cpus()
     }
 
-    fn descriptor(&self, irq: Irq) -> Option<&Descriptor> {
-        self.descriptors.get(self.irqs.offset(irq)? as usize)
+    /// Where the CPUs are that are, or were, online.
+    pub const fn topology(&self) -> &Topology {
+        &self.topology
     }
 
-    /// Puts `action` on `irq`, behind those that are there. The line is left as it is: masked,
-    /// until its owner unmasks it.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchIrq`]; [`Error::Exists`] if this action, or one that is there, does not
-    /// share; [`Error::Unsupported`] for a shared end-first action; [`Error::Context`] from
-    /// inside a handler; [`Error::OutOfMemory`]; [`Error::Timeout`] if another change of this
-    /// interrupt does not end.
-    ///
-    /// # Context
-    /// Thread, interrupts unmasked and no lock held; at any time after construction.
-    pub fn register<'a>(
+    /// The control side: these interrupts with `platform` and the controller `lines`.
+    pub const fn control<'a>(
         &'a self,
         platform: &'a dyn Platform,
-        irq: Irq,
-        action: Action,
-    ) -> Result<Registration<'a>, Error> {
-        if action.shared && matches!(action.call, Call::EndFirst(..)) {
-            return Err(Error::Unsupported {
-                feature: "a shared end-first action",
-            });
+        lines: &'a dyn Lines,
+    ) -> Control<'a> {
+        Control {
+            interrupts: self,
+            platform,
+            lines,
         }
-        let call = action.call.clone();
-        let id = self.change(platform, irq)?.add(action)?;
-        Ok(Registration::new(self, platform, irq, id, call))
+    }
+
+    /// The index of `irq` and what is kept of it.
+    pub(crate) fn upkeep(&self, irq: Irq) -> Result<(u32, &Upkeep), Error> {
+        let unknown = Error::NoSuchIrq { irq: irq.get() };
+        let index = self.irqs.offset(irq).ok_or(unknown)?;
+        let upkeep = self.upkeep.get(index as usize).ok_or(unknown)?;
+        Ok((index, upkeep))
     }
 
     pub(crate) fn change<'a>(
@@ -123,127 +168,118 @@ impl Interrupts {
         platform: &'a dyn Platform,
         irq: Irq,
     ) -> Result<Change<'a>, Error> {
-        let unknown = Error::NoSuchIrq { irq: irq.get() };
-        let offset = self.irqs.offset(irq).ok_or(unknown)? as usize;
-        let descriptor = self.descriptors.get(offset).ok_or(unknown)?;
-        let lock = self.changes.get(offset).ok_or(unknown)?;
-        Change::begin(platform, &self.readers, descriptor, lock)
+        let (index, upkeep) = self.upkeep(irq)?;
+        Change::begin(platform, &self.descriptors, index, &upkeep.changes)
     }
 
-    /// Takes one interrupt: acknowledges it, runs its actions, ends it.
-    ///
-    /// Everything of ours is finished when it returns. The hardware raises what else is
-    /// pending; calling again until [`Taken::Nothing`] is fine too. If an action unwinds, its
-    /// interrupt is ended and the unwind goes on.
-    ///
-    /// # Context
-    /// Interrupts masked, on the CPU of `cx`; nested after an end, and from an unmaskable
-    /// entry, too. No lock, no allocation, no log.
-    #[inline]
-    pub fn dispatch<F: Flow + ?Sized>(&self, flow: &F, cx: &IrqContext<'_>) -> Outcome {
-        let Some((irq, active)) = flow.ack(cx) else {
-            self.tallies.nothing(cx.cpu());
-            return Outcome::NOTHING;
-        };
-        let ending = Ending {
-            flow,
-            active: Some(active),
-        };
-        let Some(descriptor) = self.descriptor(irq) else {
-            self.tallies.stray(cx.cpu());
-            return Outcome {
-                taken: Taken::Unhandled,
-                bits: Bits::NONE,
-            };
-        };
-        self.tallies.taken(descriptor.place, cx.cpu());
-        let bits = Cell::new(Bits::NONE);
-        let answer = self.run(descriptor, ending, &ActionContext::new(cx, irq, &bits));
-        let taken = match answer {
-            Answer::Handled => Taken::Handled,
-            Answer::Deferred => Taken::Deferred,
-            Answer::NotMine => {
-                self.tallies.unhandled(descriptor.place, cx.cpu());
-                Taken::Unhandled
-            }
-        };
-        Outcome {
-            taken,
-            bits: bits.get(),
+    /// The line of an interrupt, on `cpu` if it is private.
+    pub(crate) fn line<'a>(&'a self, upkeep: &'a Upkeep, cpu: CpuIndex) -> Option<&'a Line> {
+        match upkeep.private {
+            Some(index) => self.descriptors.block(cpu)?.line(index),
+            None => Some(&upkeep.line),
         }
     }
 
-    /// Runs the actions and ends the interrupt, in the order that the actions ask for.
-    #[inline]
-    fn run<F: Flow + ?Sized>(
-        &self,
-        descriptor: &Descriptor,
-        ending: Ending<'_, F>,
-        cx: &ActionContext<'_>,
-    ) -> Answer {
-        let Some(list) = descriptor.actions.read(&self.readers, cx.entry().on()) else {
-            return Answer::NotMine;
+    /// All lines of an interrupt: one, or one for each CPU.
+    pub(crate) fn lines<'a>(&'a self, upkeep: &'a Upkeep) -> impl Iterator<Item = &'a Line> {
+        let count = match upkeep.private {
+            Some(_) => self.cpus(),
+            None => 1,
         };
-        let mut answer = Answer::NotMine;
-        for entry in &list[0] {
-            let one = match &entry.action.call {
-                Call::Shared(f) => f(cx),
-                Call::Word(f, word) => f(*word, cx),
-                Call::EndFirst(f, word) => {
-                    let (f, word) = (*f, *word);
-                    drop(list);
-                    drop(ending);
-                    // The call may come back on another CPU: nothing reads the entry's proof
-                    // after it. What is left needs the number of the CPU that took the
-                    // interrupt, and a count that any CPU may add to.
-                    return match f(word, cx) {
-                        Answer::NotMine => Answer::NotMine,
-                        Answer::Handled | Answer::Deferred => Answer::Handled,
-                    };
-                }
-            };
-            // One that defers outweighs one that handled, which outweighs those that did not.
-            answer = match (answer, one) {
-                (Answer::Deferred, _) | (_, Answer::Deferred) => Answer::Deferred,
-                (Answer::Handled, _) | (_, Answer::Handled) => Answer::Handled,
-                (Answer::NotMine, Answer::NotMine) => Answer::NotMine,
-            };
-        }
-        drop(list);
-        if answer == Answer::Deferred && !ending.defer() {
-            Answer::Handled
-        } else {
-            answer
+        (0..count).filter_map(|cpu| self.line(upkeep, CpuIndex::new(cpu)))
+    }
+
+    pub(crate) fn total(&self, place: Place) -> Counts {
+        match place {
+            Place::Shared(index) => match self.shared.get(index as usize) {
+                Some(tally) => tally.get(),
+                None => Counts::default(),
+            },
+            Place::Own(index) => self
+                .descriptors
+                .blocks()
+                .filter_map(|block| block.tally(index))
+                .fold(Counts::default(), |sum, tally| sum.plus(tally.get())),
         }
     }
 
-    /// How often `irq` was taken, over all CPUs. For a private interrupt it is a sum over CPUs
+    fn place(&self, irq: Irq) -> Option<Place> {
+        self.descriptors.data(self.irqs.offset(irq)?).copied()
+    }
+
+    /// The IPIs, if theirs is the interrupt `irq`.
+    pub(crate) fn ipi_of(&self, irq: Irq) -> Option<Ipis<'_>> {
+        self.ipi.is(irq).then(|| self.any_ipis())
+    }
+
+    /// How often `irq` was taken, over all CPUs. Where it counts per CPU it is a sum over CPUs
     /// that count on.
     pub fn counts(&self, irq: Irq) -> Option<Counts> {
-        Some(self.tallies.total(self.descriptor(irq)?.place))
+        if self.ipi_of(irq).is_some() {
+            let cpus = (0..self.cpus()).map(CpuIndex::new);
+            let each = cpus.filter_map(|cpu| self.counts_on(irq, cpu));
+            return Some(each.fold(Counts::default(), Counts::plus));
+        }
+        Some(self.total(self.place(irq)?))
     }
 
-    /// How often `cpu` took the private interrupt `irq`; nothing for a device interrupt.
+    /// How often `cpu` took `irq`, if it counts per CPU: a private interrupt, or any with
+    /// [`Setup::count_per_cpu`].
     pub fn counts_on(&self, irq: Irq, cpu: CpuIndex) -> Option<Counts> {
-        self.tallies.on(self.descriptor(irq)?.place, cpu)
+        if let Some(ipis) = self.ipi_of(irq) {
+            return Some(Counts {
+                taken: ipis.taken_on(cpu)?,
+                unhandled: 0,
+            });
+        }
+        match self.place(irq)? {
+            Place::Own(index) => Some(self.descriptors.block(cpu)?.tally(index)?.get()),
+            Place::Shared(_) => None,
+        }
     }
 
     /// What `cpu` met besides our interrupts.
     pub fn cpu_counts(&self, cpu: CpuIndex) -> Option<CpuCounts> {
-        self.tallies.cpu(cpu)
+        Some(self.descriptors.block(cpu)?.odd())
     }
 
-    /// Prints a line for each interrupt that was taken or has an action: its number, how often
-    /// it was taken and not handled, and the names of its actions.
+    /// Whether the detector shut `irq` off, on any CPU, and nobody registered or unmasked it
+    /// since.
+    pub fn is_shut_off(&self, irq: Irq) -> bool {
+        let Ok((_, upkeep)) = self.upkeep(irq) else {
+            return false;
+        };
+        self.lines(upkeep).any(|line| line.window.is_shut_off())
+    }
+
+    /// Whether `irq` waits, on any CPU, for [`Control::complete`].
+    pub fn is_deferred(&self, irq: Irq) -> bool {
+        let Ok((_, upkeep)) = self.upkeep(irq) else {
+            return false;
+        };
+        self.lines(upkeep)
+            .any(|line| line.deferred.load(Relaxed) != 0)
+    }
+
+    /// Prints a line for each node that has had IPIs, and for each interrupt that was taken or
+    /// has an action: its number, how often it was taken and not handled, the names of its
+    /// actions, and whether it is deferred or shut off.
     ///
     /// Allocates nothing and takes no lock: usable masked, and in a panic.
     ///
     /// # Errors
     /// What `out` returns.
     pub fn snapshot(&self, on: &OnCpu, out: &mut dyn fmt::Write) -> fmt::Result {
-        for (irq, descriptor) in self.irqs.iter().zip(&self.descriptors) {
-            let counts = self.tallies.total(descriptor.place);
-            let list = descriptor.actions.read(&self.readers, on);
+        let Some(here) = self.descriptors.here(on) else {
+            return Ok(());
+        };
+        if let Ok(ipis) = self.ipis() {
+            ipis.snapshot(out)?;
+        }
+        for (index, irq) in (0..).zip(self.irqs.iter()) {
+            let Some(at) = here.at(index) else { continue };
+            let counts = self.total(*at.data());
+            let list = at.read(0);
             if list.is_none() && counts == Counts::default() {
                 continue;
             }
@@ -252,39 +288,17 @@ impl Interrupts {
                 "{irq} taken={} unhandled={}",
                 counts.taken, counts.unhandled
             )?;
-            for entry in list.iter().flat_map(|list| &list[0]) {
+            for entry in list.iter().flat_map(|list| list[0].iter()) {
                 write!(out, " {}", entry.action.name)?;
+            }
+            for (is, what) in [
+                (self.is_deferred(irq), " (deferred)"),
+                (self.is_shut_off(irq), " (shut off)"),
+            ] {
+                out.write_str(if is { what } else { "" })?;
             }
             writeln!(out)?;
         }
         Ok(())
-    }
-}
-
-/// Ends an acknowledged interrupt when dropped, also by an unwind.
-struct Ending<'f, F: Flow + ?Sized> {
-    flow: &'f F,
-    active: Option<F::Active>,
-}
-
-impl<F: Flow + ?Sized> Ending<'_, F> {
-    /// Defers it instead, if the controller can.
-    fn defer(mut self) -> bool {
-        let deferred = self
-            .active
-            .is_some_and(|active| self.flow.defer(active).is_ok());
-        if deferred {
-            self.active = None;
-        }
-        deferred
-    }
-}
-
-impl<F: Flow + ?Sized> Drop for Ending<'_, F> {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(active) = self.active {
-            self.flow.end(active);
-        }
     }
 }

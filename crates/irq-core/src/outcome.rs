@@ -2,16 +2,25 @@
 //! What actions answer, and what a dispatch returns.
 
 /// What an action says about the interrupt it was called for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+///
+/// Of several shared actions the greatest answer counts: one that handed the interrupt over
+/// outweighs one that deferred it, which outweighs one that handled it, which outweighs those
+/// whose device it was not.
+// Handled is 0, for the shortest test on the way to the end.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[repr(i8)]
 pub enum Answer {
-    /// It was the action's device, and it is served.
-    Handled,
     /// Another action's device, or nobody's.
-    NotMine,
+    NotMine = -1,
+    /// It was the action's device, and it is served.
+    Handled = 0,
     /// It was the action's device. The source stays active, and cannot fire again, until
-    /// [`Lines::complete`](crate::Lines::complete).
-    Deferred,
+    /// [`Control::complete`](crate::Control::complete).
+    Deferred = 1,
+    /// It was the action's device. Whoever it was handed to, a guest for one, ends the source;
+    /// it is never completed here.
+    HandedOver = 2,
 }
 
 impl From<()> for Answer {
@@ -32,6 +41,8 @@ pub enum Taken {
     Handled,
     /// An action deferred it: it is not ended.
     Deferred,
+    /// An action handed it over: it is not ended, and somebody else will.
+    HandedOver,
     /// No action was registered, or each answered [`Answer::NotMine`]; it is ended.
     Unhandled,
 }
@@ -48,8 +59,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    pub(crate) const NOTHING: Self = Self {
-        taken: Taken::Nothing,
+    pub(crate) const UNHANDLED: Self = Self {
+        taken: Taken::Unhandled,
         bits: Bits::NONE,
     };
 }

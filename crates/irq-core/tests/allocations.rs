@@ -8,8 +8,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::fmt::{self, Write};
 
-use common::{Always, Cpu, entry, on, range};
-use irq_core::{Action, ActionContext, Answer, Bits, Interrupts, Irq, Taken};
+use common::{Always, Cpu, control, entry, machine, on, range};
+use irq_core::{Action, ActionContext, Answer, Bits, Irq, Taken};
 
 struct Counting;
 
@@ -58,17 +58,21 @@ fn the_allocator_is_counted() {
 
 #[test]
 fn no_dispatch_touches_the_heap() {
-    let interrupts = Interrupts::with_private(2, range(0, 4), &[range(0, 1)]).unwrap();
+    let interrupts = machine(2, range(0, 4), &[range(0, 1)]);
     for action in [
         Action::new(|_| ()),
         Action::new(|_| Answer::NotMine).shared(),
         Action::new(|_| Answer::Deferred),
+        Action::new(|_| Answer::HandedOver),
+        Action::exclusive(|_| ()),
         Action::word(tick, 0),
         Action::end_first(tick, 0),
     ] {
         for irq in [Irq::new(0), UART] {
-            let registered = interrupts.register(&CPU, irq, action.clone()).unwrap();
-            let dispatch = || _ = interrupts.dispatch(&Always(irq), &entry(1));
+            let registered = control(&interrupts, &CPU)
+                .register(irq, action.clone())
+                .unwrap();
+            let dispatch = || _ = interrupts.dispatch(&Always(irq), &entry(0));
             assert_eq!(heap(dispatch), (0, 0), "{action:?}");
             registered.remove().unwrap();
         }
@@ -81,26 +85,26 @@ fn no_dispatch_touches_the_heap() {
 
 #[test]
 fn removing_the_last_action_only_frees() {
-    let interrupts = Interrupts::new(1, range(0, 4)).unwrap();
-    let registered = interrupts
-        .register(&CPU, UART, Action::word(tick, 0))
+    let interrupts = machine(1, range(0, 4), &[]);
+    let registered = control(&interrupts, &CPU)
+        .register(UART, Action::word(tick, 0))
         .unwrap();
-    // The list: a vector in a box.
-    assert_eq!(heap(|| registered.remove().unwrap()), (0, 2));
+    // The list, a box: a second action would stand in a vector.
+    assert_eq!(heap(|| registered.remove().unwrap()), (0, 1));
 }
 
 #[test]
 fn no_removal_of_a_shared_action_allocates() {
-    let interrupts = Interrupts::new(1, range(0, 4)).unwrap();
+    let interrupts = machine(1, range(0, 4), &[]);
     let shared = || Action::word(tick, 0).shared();
     let mut registered: Vec<_> = (0..6)
-        .map(|_| interrupts.register(&CPU, UART, shared()).unwrap())
+        .map(|_| control(&interrupts, &CPU).register(UART, shared()).unwrap())
         .collect();
     for _ in 0..3 {
         let one = registered.remove(registered.len() / 2);
         assert_eq!(heap(|| one.remove().unwrap()).0, 0);
     }
-    registered.push(interrupts.register(&CPU, UART, shared()).unwrap());
+    registered.push(control(&interrupts, &CPU).register(UART, shared()).unwrap());
     for one in registered {
         assert_eq!(heap(|| one.remove().unwrap()).0, 0);
     }
@@ -119,9 +123,9 @@ fn a_snapshot_touches_no_heap() {
             Ok(())
         }
     }
-    let interrupts = Interrupts::new(1, range(0, 4)).unwrap();
-    let _uart = interrupts
-        .register(&CPU, UART, Action::word(tick, 0).named("uart"))
+    let interrupts = machine(1, range(0, 4), &[]);
+    let _uart = control(&interrupts, &CPU)
+        .register(UART, Action::word(tick, 0).named("uart"))
         .unwrap();
     let _ = interrupts.dispatch(&Always(Irq::new(2)), &entry(0));
     let (on, mut sink) = (on(0), Sink(0));

@@ -7,17 +7,17 @@ mod common;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
-use common::{Cpu, Recorder, Step, entry, on, range};
+use common::{Cpu, Recorder, Step, control, entry, machine, on, range};
 use irq_core::cpu::CpuIndex;
 use irq_core::{
     Action, ActionContext, Answer, Bits, Counts, CpuCounts, Interrupts, Irq, IrqContext, Outcome,
-    Taken,
+    Setup, Taken,
 };
 
 static CPU: Cpu = Cpu::new(0);
 
 fn interrupts() -> Interrupts {
-    Interrupts::new(2, range(32, 4)).unwrap()
+    machine(2, range(32, 4), &[])
 }
 
 fn outcome(taken: Taken) -> Outcome {
@@ -39,8 +39,8 @@ fn noting(flow: &Arc<Recorder>, name: u32, answer: Answer) -> Action {
 #[test]
 fn an_interrupt_is_acknowledged_served_and_ended_in_that_order() {
     let (interrupts, flow) = (interrupts(), Arc::new(Recorder::pending(&[33])));
-    let _uart = interrupts
-        .register(&CPU, Irq::new(33), noting(&flow, 1, Answer::Handled))
+    let _uart = control(&interrupts, &CPU)
+        .register(Irq::new(33), noting(&flow, 1, Answer::Handled))
         .unwrap();
     assert_eq!(
         interrupts.dispatch(&*flow, &entry(0)),
@@ -75,11 +75,11 @@ fn nothing_pending_runs_and_ends_nothing_and_is_counted_for_its_cpu() {
 #[test]
 fn an_entry_takes_one_interrupt_and_a_caller_that_loops_takes_all() {
     let (interrupts, flow) = (interrupts(), Arc::new(Recorder::pending(&[32, 35, 32])));
-    let _a = interrupts
-        .register(&CPU, Irq::new(32), noting(&flow, 1, Answer::Handled))
+    let _a = control(&interrupts, &CPU)
+        .register(Irq::new(32), noting(&flow, 1, Answer::Handled))
         .unwrap();
-    let _b = interrupts
-        .register(&CPU, Irq::new(35), noting(&flow, 2, Answer::Handled))
+    let _b = control(&interrupts, &CPU)
+        .register(Irq::new(35), noting(&flow, 2, Answer::Handled))
         .unwrap();
     let mut entries = 0;
     while interrupts.dispatch(&*flow, &entry(0)).taken != Taken::Nothing {
@@ -123,8 +123,8 @@ fn an_interrupt_without_an_action_is_ended_and_counted_as_unhandled() {
 #[test]
 fn an_interrupt_whose_only_action_answers_not_mine_is_ended_and_unhandled() {
     let (interrupts, flow) = (interrupts(), Arc::new(Recorder::pending(&[33])));
-    let _uart = interrupts
-        .register(&CPU, Irq::new(33), noting(&flow, 1, Answer::NotMine))
+    let _uart = control(&interrupts, &CPU)
+        .register(Irq::new(33), noting(&flow, 1, Answer::NotMine))
         .unwrap();
     assert_eq!(
         interrupts.dispatch(&*flow, &entry(0)),
@@ -177,7 +177,9 @@ fn all_shared_actions_run_in_the_order_of_registration_and_the_strongest_answer_
         let (interrupts, flow) = (interrupts(), Arc::new(Recorder::pending(&[33])));
         let _registrations = [0, 1, 2].map(|name| {
             let action = noting(&flow, name, answers[name as usize]).shared();
-            interrupts.register(&CPU, Irq::new(33), action).unwrap()
+            control(&interrupts, &CPU)
+                .register(Irq::new(33), action)
+                .unwrap()
         });
         assert_eq!(interrupts.dispatch(&*flow, &entry(0)), outcome(taken));
         let last = if taken == Taken::Deferred {
@@ -196,8 +198,8 @@ fn all_shared_actions_run_in_the_order_of_registration_and_the_strongest_answer_
 #[test]
 fn a_deferred_interrupt_is_deferred_instead_of_ended() {
     let (interrupts, flow) = (interrupts(), Arc::new(Recorder::pending(&[33])));
-    let _user = interrupts
-        .register(&CPU, Irq::new(33), noting(&flow, 1, Answer::Deferred))
+    let _user = control(&interrupts, &CPU)
+        .register(Irq::new(33), noting(&flow, 1, Answer::Deferred))
         .unwrap();
     assert_eq!(
         interrupts.dispatch(&*flow, &entry(0)),
@@ -214,8 +216,8 @@ fn where_the_controller_cannot_defer_the_interrupt_is_ended_and_handled() {
     let mut flow = Recorder::pending(&[33]);
     flow.cannot_defer = true;
     let (interrupts, flow) = (interrupts(), Arc::new(flow));
-    let _user = interrupts
-        .register(&CPU, Irq::new(33), noting(&flow, 1, Answer::Deferred))
+    let _user = control(&interrupts, &CPU)
+        .register(Irq::new(33), noting(&flow, 1, Answer::Deferred))
         .unwrap();
     assert_eq!(
         interrupts.dispatch(&*flow, &entry(0)),
@@ -242,8 +244,8 @@ fn an_end_first_action_runs_after_the_end_with_nothing_of_ours_held() {
         flow.step(Step::Action(1));
         // As after a switch to another task: what is refused inside a handler is not here, and
         // the next interrupt is taken.
-        let other = interrupts
-            .register(&CPU, Irq::new(34), Action::new(|_| ()))
+        let other = control(interrupts, &CPU)
+            .register(Irq::new(34), Action::new(|_| ()))
             .unwrap();
         assert_eq!(interrupts.dispatch(flow, &entry(0)).taken, Taken::Handled);
         other.remove().unwrap();
@@ -251,8 +253,8 @@ fn an_end_first_action_runs_after_the_end_with_nothing_of_ours_held() {
         Answer::Handled
     }
     let (interrupts, flow) = (INTERRUPTS.get().unwrap(), FLOW.get().unwrap());
-    let _timer = interrupts
-        .register(&CPU, Irq::new(33), Action::end_first(tick, 7))
+    let _timer = control(interrupts, &CPU)
+        .register(Irq::new(33), Action::end_first(tick, 7))
         .unwrap();
     let outcome = interrupts.dispatch(flow, &entry(0));
     assert_eq!(
@@ -285,8 +287,8 @@ fn what_an_end_first_action_answers_cannot_defer_its_interrupt() {
         .enumerate()
     {
         let (interrupts, flow) = (interrupts(), Recorder::pending(&[33]));
-        let _timer = interrupts
-            .register(&CPU, Irq::new(33), Action::end_first(say, word))
+        let _timer = control(&interrupts, &CPU)
+            .register(Irq::new(33), Action::end_first(say, word))
             .unwrap();
         assert_eq!(interrupts.dispatch(&flow, &entry(0)), outcome(taken));
         assert_eq!(flow.steps(), [Step::Ack(33), Step::End(33)]);
@@ -303,7 +305,9 @@ fn an_action_that_unwinds_leaves_its_interrupt_ended_and_can_be_removed() {
         Action::end_first(fails, 0),
     ] {
         let (interrupts, flow) = (interrupts(), Recorder::pending(&[33, 33]));
-        let failing = interrupts.register(&CPU, Irq::new(33), action).unwrap();
+        let failing = control(&interrupts, &CPU)
+            .register(Irq::new(33), action)
+            .unwrap();
         let unwound =
             catch_unwind(AssertUnwindSafe(|| interrupts.dispatch(&flow, &entry(0)))).is_err();
         assert!(unwound);
@@ -329,7 +333,9 @@ fn an_entry_nests_in_an_action_to_any_depth() {
             .unwrap()
             .dispatch(FLOW.get().unwrap(), &entry(0));
     });
-    let nesting = interrupts.register(&CPU, Irq::new(33), action).unwrap();
+    let nesting = control(interrupts, &CPU)
+        .register(Irq::new(33), action)
+        .unwrap();
     assert_eq!(interrupts.dispatch(flow, &entry(0)).taken, Taken::Handled);
     let steps = flow.steps();
     assert_eq!(
@@ -354,8 +360,12 @@ fn frame_vector_and_word_reach_the_action_and_its_bits_come_back() {
     let (interrupts, flow) = (interrupts(), Recorder::pending(&[33]));
     let word = Action::word(look, 7).shared();
     let closure = Action::new(|cx| cx.request(Bits::RESCHEDULE)).shared();
-    let _word = interrupts.register(&CPU, Irq::new(33), word).unwrap();
-    let _closure = interrupts.register(&CPU, Irq::new(33), closure).unwrap();
+    let _word = control(&interrupts, &CPU)
+        .register(Irq::new(33), word)
+        .unwrap();
+    let _closure = control(&interrupts, &CPU)
+        .register(Irq::new(33), closure)
+        .unwrap();
     let frame = Frame { pc: 0x8000 };
     let cx = IrqContext::new(on(1), Some(&frame), Some(0x41));
     let outcome = interrupts.dispatch(&flow, &cx);
@@ -370,7 +380,7 @@ fn frame_vector_and_word_reach_the_action_and_its_bits_come_back() {
 #[test]
 fn private_interrupts_count_per_cpu_and_device_interrupts_on_one_line() {
     let private = [range(0, 2), range(5, 1)];
-    let interrupts = Interrupts::with_private(3, range(0, 8), &private).unwrap();
+    let interrupts = machine(3, range(0, 8), &private);
     let flow = Recorder::default();
     for (cpu, irq) in [(0, 1), (1, 1), (1, 1), (0, 5), (2, 7), (0, 7), (1, 2)] {
         flow.raise(irq);
@@ -400,8 +410,8 @@ fn private_interrupts_count_per_cpu_and_device_interrupts_on_one_line() {
 #[test]
 fn a_cpu_beyond_the_possible_ones_runs_no_action_and_still_ends() {
     let (interrupts, flow) = (interrupts(), Arc::new(Recorder::pending(&[33])));
-    let _uart = interrupts
-        .register(&CPU, Irq::new(33), noting(&flow, 1, Answer::Handled))
+    let _uart = control(&interrupts, &CPU)
+        .register(Irq::new(33), noting(&flow, 1, Answer::Handled))
         .unwrap();
     assert_eq!(
         interrupts.dispatch(&*flow, &entry(2)),
@@ -414,11 +424,11 @@ fn a_cpu_beyond_the_possible_ones_runs_no_action_and_still_ends() {
 fn a_snapshot_lists_what_was_taken_or_has_an_action() {
     let (interrupts, flow) = (interrupts(), Recorder::pending(&[33, 35, 35]));
     let named = |name| Action::new(|_| ()).shared().named(name);
-    let _uart = interrupts
-        .register(&CPU, Irq::new(33), named("uart"))
+    let _uart = control(&interrupts, &CPU)
+        .register(Irq::new(33), named("uart"))
         .unwrap();
-    let _disk = interrupts
-        .register(&CPU, Irq::new(33), named("disk"))
+    let _disk = control(&interrupts, &CPU)
+        .register(Irq::new(33), named("disk"))
         .unwrap();
     for _ in 0..3 {
         let _ = interrupts.dispatch(&flow, &entry(0));
@@ -433,5 +443,5 @@ fn a_snapshot_lists_what_was_taken_or_has_an_action() {
 
 #[test]
 fn no_cpu_is_an_error() {
-    assert!(Interrupts::new(0, range(0, 1)).is_err());
+    assert!(Interrupts::new(Setup::new(0, range(0, 1))).is_err());
 }

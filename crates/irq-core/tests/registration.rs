@@ -7,7 +7,7 @@ mod common;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use common::{Always, Cpu, entry, range};
+use common::{Always, Cpu, control, entry, machine, range};
 use irq_core::{Action, ActionContext, Answer, Interrupts, Irq, Registration, Taken};
 use irq_hal::{Error, ErrorKind};
 
@@ -16,7 +16,7 @@ const UART: Irq = Irq::new(33);
 static CPU: Cpu = Cpu::new(0);
 
 fn interrupts() -> Interrupts {
-    Interrupts::new(4, range(32, 4)).unwrap()
+    machine(4, range(32, 4), &[])
 }
 
 fn taken(interrupts: &Interrupts, cpu: u32) -> Taken {
@@ -47,7 +47,9 @@ impl Drop for Release {
 #[test]
 fn a_removed_action_runs_no_more_and_its_closure_is_freed() {
     let (interrupts, calls) = (interrupts(), Arc::new(AtomicU32::new(0)));
-    let uart = interrupts.register(&CPU, UART, counting(&calls)).unwrap();
+    let uart = control(&interrupts, &CPU)
+        .register(UART, counting(&calls))
+        .unwrap();
     assert_eq!((uart.irq(), taken(&interrupts, 1)), (UART, Taken::Handled));
     uart.remove().unwrap();
     assert_eq!(taken(&interrupts, 1), Taken::Unhandled);
@@ -57,7 +59,11 @@ fn a_removed_action_runs_no_more_and_its_closure_is_freed() {
 #[test]
 fn dropping_a_registration_removes_its_action() {
     let (interrupts, calls) = (interrupts(), Arc::new(AtomicU32::new(0)));
-    drop(interrupts.register(&CPU, UART, counting(&calls)).unwrap());
+    drop(
+        control(&interrupts, &CPU)
+            .register(UART, counting(&calls))
+            .unwrap(),
+    );
     assert_eq!(taken(&interrupts, 1), Taken::Unhandled);
     assert_eq!(Arc::strong_count(&calls), 1);
 }
@@ -76,8 +82,8 @@ fn shared_actions_leave_in_any_order_and_the_others_stay() {
         let calls = [0, 1, 2].map(|_| Arc::new(AtomicU32::new(0)));
         let mut registered = [0, 1, 2].map(|i: usize| {
             Some(
-                interrupts
-                    .register(&CPU, UART, counting(&calls[i]).shared())
+                control(&interrupts, &CPU)
+                    .register(UART, counting(&calls[i]).shared())
                     .unwrap(),
             )
         });
@@ -103,13 +109,15 @@ fn an_irq_with_an_exclusive_action_takes_no_other_and_one_with_a_shared_no_exclu
         (exclusive(), exclusive().shared()),
         (exclusive().shared(), exclusive()),
     ] {
-        let first = interrupts.register(&CPU, UART, first).unwrap();
+        let first = control(&interrupts, &CPU).register(UART, first).unwrap();
         assert_eq!(
-            interrupts.register(&CPU, UART, second.clone()).err(),
+            control(&interrupts, &CPU)
+                .register(UART, second.clone())
+                .err(),
             exists
         );
         first.remove().unwrap();
-        assert!(interrupts.register(&CPU, UART, second).is_ok());
+        assert!(control(&interrupts, &CPU).register(UART, second).is_ok());
     }
 }
 
@@ -120,13 +128,13 @@ fn what_cannot_be_registered_says_so() {
     }
     let interrupts = interrupts();
     for wrong in [0, 31, 36, u32::MAX] {
-        let error = interrupts
-            .register(&CPU, Irq::new(wrong), Action::word(tick, 0))
+        let error = control(&interrupts, &CPU)
+            .register(Irq::new(wrong), Action::word(tick, 0))
             .err();
         assert_eq!(error, Some(Error::NoSuchIrq { irq: wrong }));
     }
     let shared = Action::end_first(tick, 0).shared();
-    let error = interrupts.register(&CPU, UART, shared).err();
+    let error = control(&interrupts, &CPU).register(UART, shared).err();
     assert_eq!(
         error.map(|error| error.kind()),
         Some(ErrorKind::Unsupported)
@@ -147,7 +155,9 @@ fn removal_waits_for_the_action_that_runs_on_another_cpu() {
         wait_for(&RELEASE);
         FINISHED.store(true, SeqCst);
     });
-    let slow = interrupts.register(&remover, UART, action).unwrap();
+    let slow = control(&interrupts, &remover)
+        .register(UART, action)
+        .unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| assert_eq!(taken(&interrupts, 1), Taken::Handled));
         let _release = Release(&RELEASE);
@@ -169,8 +179,8 @@ fn a_removal_that_times_out_gives_the_registration_back_and_can_be_repeated() {
         STARTED.store(true, SeqCst);
         wait_for(&RELEASE);
     });
-    let slow = interrupts
-        .register(&impatient, UART, action.shared())
+    let slow = control(&interrupts, &impatient)
+        .register(UART, action.shared())
         .unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| assert_eq!(taken(&interrupts, 1), Taken::Handled));
@@ -182,7 +192,7 @@ fn a_removal_that_times_out_gives_the_registration_back_and_can_be_repeated() {
         assert_eq!(taken(&interrupts, 2), Taken::Unhandled);
         assert!(Arc::strong_count(&calls) > 1);
         // Nobody else gets past it either.
-        let other = interrupts.register(&impatient, UART, Action::new(|_| ()));
+        let other = control(&interrupts, &impatient).register(UART, Action::new(|_| ()));
         assert_eq!(
             other.err().map(|error| error.kind()),
             Some(ErrorKind::Timeout)
@@ -190,8 +200,8 @@ fn a_removal_that_times_out_gives_the_registration_back_and_can_be_repeated() {
         RELEASE.store(true, SeqCst);
         // The other thread ends its action soon; this CPU waits for it with patience.
         let patient = Cpu::new(0);
-        interrupts
-            .register(&patient, UART, Action::new(|_| ()))
+        control(&interrupts, &patient)
+            .register(UART, Action::new(|_| ()))
             .unwrap()
             .remove()
             .unwrap();
@@ -213,16 +223,16 @@ fn an_action_that_joins_while_others_run_is_registered_and_the_next_change_waits
         wait_for(&RELEASE);
         FINISHED.store(true, SeqCst);
     });
-    let slow = interrupts
-        .register(&releasing, UART, action.shared())
+    let slow = control(&interrupts, &releasing)
+        .register(UART, action.shared())
         .unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| assert_eq!(taken(&interrupts, 1), Taken::Handled));
         let _release = Release(&RELEASE);
         wait_for(&STARTED);
         // The old list is in use and cannot be waited for; the new one is published anyway.
-        let joined = interrupts
-            .register(&impatient, UART, Action::new(|_| ()).shared())
+        let joined = control(&interrupts, &impatient)
+            .register(UART, Action::new(|_| ()).shared())
             .unwrap();
         assert!(!FINISHED.load(SeqCst));
         // Removing the slow action waits for the list that it still runs from.
@@ -245,17 +255,15 @@ fn changing_actions_from_inside_a_handler_is_an_error_and_changes_nothing() {
         let (error, back) = own.take().unwrap().remove().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Context);
         *own = Some(back);
-        let other = INTERRUPTS
-            .get()
-            .unwrap()
-            .register(&CPU, Irq::new(34), Action::new(|_| ()));
+        let other =
+            control(INTERRUPTS.get().unwrap(), &CPU).register(Irq::new(34), Action::new(|_| ()));
         assert_eq!(
             other.err().map(|error| error.kind()),
             Some(ErrorKind::Context)
         );
         ERRORS.fetch_add(1, SeqCst);
     });
-    *OWN.lock().unwrap() = Some(interrupts.register(&CPU, UART, action).unwrap());
+    *OWN.lock().unwrap() = Some(control(interrupts, &CPU).register(UART, action).unwrap());
     for _ in 0..2 {
         assert_eq!(taken(interrupts, 0), Taken::Handled);
     }
@@ -274,16 +282,16 @@ fn removal_from_inside_a_handler_does_not_wait_for_what_that_handler_holds_up() 
     let action = Action::new(|_| {
         // Another CPU gives up waiting for this very call.
         let joined = Action::new(|_| ()).shared();
-        let joined = INTERRUPTS
-            .get()
-            .unwrap()
-            .register(&OTHER, UART, joined)
+        let joined = control(INTERRUPTS.get().unwrap(), &OTHER)
+            .register(UART, joined)
             .unwrap();
         let (error, own) = OWN.lock().unwrap().take().unwrap().remove().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Context);
         std::mem::forget((joined, own));
     });
-    let own = interrupts.register(&CPU, UART, action.shared()).unwrap();
+    let own = control(interrupts, &CPU)
+        .register(UART, action.shared())
+        .unwrap();
     *OWN.lock().unwrap() = Some(own);
     assert_eq!(taken(interrupts, 0), Taken::Handled);
 }
@@ -298,8 +306,8 @@ fn removal_does_not_wait_for_an_end_first_action_that_never_returns() {
         Answer::Handled
     }
     let interrupts = interrupts();
-    let idling = interrupts
-        .register(&CPU, UART, Action::end_first(idle, 0))
+    let idling = control(&interrupts, &CPU)
+        .register(UART, Action::end_first(idle, 0))
         .unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| taken(&interrupts, 1));
@@ -317,15 +325,112 @@ fn a_closure_may_change_actions_of_its_own_irq_when_it_is_freed() {
     INTERRUPTS.set(interrupts()).ok().unwrap();
     let interrupts = INTERRUPTS.get().unwrap();
     let shared = || Action::new(|_| ()).shared();
-    let inner = interrupts.register(&CPU, UART, shared()).unwrap();
+    let inner = control(interrupts, &CPU).register(UART, shared()).unwrap();
     let owner = Mutex::new(Some(inner));
     let action = Action::new(move |_| _ = owner.lock().is_ok()).shared();
-    interrupts
-        .register(&CPU, UART, action)
+    control(interrupts, &CPU)
+        .register(UART, action)
         .unwrap()
         .remove()
         .unwrap();
     assert_eq!(taken(interrupts, 0), Taken::Unhandled);
+}
+
+#[test]
+fn a_wait_for_handlers_ends_with_those_that_ran_at_the_call() {
+    static STARTED: AtomicBool = AtomicBool::new(false);
+    static RELEASE: AtomicBool = AtomicBool::new(false);
+    static FINISHED: AtomicBool = AtomicBool::new(false);
+    let interrupts = interrupts();
+    let mut waiter = Cpu::new(0);
+    waiter.on_relax = Some(|| RELEASE.store(true, SeqCst));
+    let action = Action::new(|_| {
+        STARTED.store(true, SeqCst);
+        wait_for(&RELEASE);
+        FINISHED.store(true, SeqCst);
+    });
+    let control = control(&interrupts, &waiter);
+    assert_eq!(control.synchronize(UART), Ok(()));
+    let _slow = control.register(UART, action).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| assert_eq!(taken(&interrupts, 1), Taken::Handled));
+        let _release = Release(&RELEASE);
+        wait_for(&STARTED);
+        // Another interrupt's handlers are not waited for.
+        assert_eq!(control.synchronize(Irq::new(34)), Ok(()));
+        assert!(!FINISHED.load(SeqCst));
+        assert_eq!(control.synchronize(UART), Ok(()));
+        assert!(FINISHED.load(SeqCst));
+    });
+    let unknown = control.synchronize(Irq::new(36));
+    assert_eq!(unknown, Err(Error::NoSuchIrq { irq: 36 }));
+}
+
+#[test]
+fn a_wait_for_a_handler_that_does_not_end_is_bounded() {
+    static STARTED: AtomicBool = AtomicBool::new(false);
+    static RELEASE: AtomicBool = AtomicBool::new(false);
+    let (interrupts, impatient) = (interrupts(), Cpu::impatient(0));
+    let control = control(&interrupts, &impatient);
+    let action = Action::new(|_| {
+        STARTED.store(true, SeqCst);
+        wait_for(&RELEASE);
+    });
+    let stuck = control.register(UART, action).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| taken(&interrupts, 1));
+        let _release = Release(&RELEASE);
+        wait_for(&STARTED);
+        let waited = control.synchronize(UART).map_err(|error| error.kind());
+        assert_eq!(waited, Err(ErrorKind::Timeout));
+    });
+    stuck.remove().unwrap();
+}
+
+#[test]
+fn a_wait_for_handlers_sees_those_of_a_list_that_a_change_replaced() {
+    static STARTED: AtomicBool = AtomicBool::new(false);
+    static RELEASE: AtomicBool = AtomicBool::new(false);
+    static FINISHED: AtomicBool = AtomicBool::new(false);
+    let (interrupts, impatient) = (interrupts(), Cpu::impatient(0));
+    let mut releasing = Cpu::new(0);
+    releasing.on_relax = Some(|| RELEASE.store(true, SeqCst));
+    let action = Action::new(|_| {
+        STARTED.store(true, SeqCst);
+        wait_for(&RELEASE);
+        FINISHED.store(true, SeqCst);
+    });
+    let control = control(&interrupts, &releasing);
+    let _slow = control.register(UART, action.shared()).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| taken(&interrupts, 1));
+        let _release = Release(&RELEASE);
+        wait_for(&STARTED);
+        let joined = Action::new(|_| ()).shared();
+        let joined = common::control(&interrupts, &impatient).register(UART, joined);
+        assert!(joined.is_ok() && !FINISHED.load(SeqCst));
+        assert_eq!(control.synchronize(UART), Ok(()));
+        assert!(FINISHED.load(SeqCst));
+        std::mem::forget(joined);
+    });
+}
+
+#[test]
+fn waiting_for_handlers_from_inside_one_is_an_error() {
+    static INTERRUPTS: OnceLock<Interrupts> = OnceLock::new();
+    INTERRUPTS.set(interrupts()).ok().unwrap();
+    let interrupts = INTERRUPTS.get().unwrap();
+    let action = Action::new(|_| {
+        for irq in [UART, Irq::new(34)] {
+            let waited = control(INTERRUPTS.get().unwrap(), &CPU).synchronize(irq);
+            assert_eq!(
+                waited.map_err(|error| error.kind()),
+                Err(ErrorKind::Context)
+            );
+        }
+    });
+    let _uart = control(interrupts, &CPU).register(UART, action).unwrap();
+    assert_eq!(taken(interrupts, 0), Taken::Handled);
 }
 
 /// Says that a thread is done, also when it fails.
@@ -356,7 +461,9 @@ fn actions_come_and_go_on_two_cpus_while_two_others_take_the_interrupt() {
                         assert!(seen.load(SeqCst), "an action ran after its removal");
                         calls.fetch_add(1, SeqCst);
                     });
-                    let registration = interrupts.register(&cpu, UART, action.shared()).unwrap();
+                    let registration = control(interrupts, &cpu)
+                        .register(UART, action.shared())
+                        .unwrap();
                     std::thread::yield_now();
                     registration.remove().unwrap();
                     alive.store(false, SeqCst);

@@ -423,6 +423,20 @@ impl<C: IccBus> CpuInterface<C, On> {
         self.icc.bus.synchronize();
     }
 
+    /// Writes one of several SGIs, with what was stored before it visible to its receivers;
+    /// [`flush_sgis`](Self::flush_sgis) is to follow.
+    #[inline(always)]
+    pub(crate) fn queue_sgi(&self, command: SgiCommand) {
+        self.icc.bus.publish();
+        self.icc.sgi1r().send(command.get());
+    }
+
+    /// The SGIs written before are out when the call returns.
+    #[inline(always)]
+    pub(crate) fn flush_sgis(&self) {
+        self.icc.bus.synchronize();
+    }
+
     /// What an acknowledge would hand out, and the running priority.
     pub fn peek(&self) -> (u32, Priority) {
         (

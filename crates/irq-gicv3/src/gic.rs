@@ -7,24 +7,27 @@
 //! every CPU    cpu_online      finds its redistributor, powers it, wakes it, sets up its
 //!                              private interrupts and its interface
 //! entry        ack .. end      through irq_core::Flow
+//! to a CPU     kick, kick_mask  through irq_core::Kick, by the SGI of Config::ipi
 //! control      mask, unmask, set_trigger, set_route, configure_private, ...
 //! ```
 //! The value is `Sync`, is built once and needs `&self` only; it holds no reference into
 //! itself, so it can be moved into the kernel's static.
 
 mod flow;
+mod kick;
 mod lines;
 mod online;
 mod private;
 mod send;
 mod snapshot;
+mod targets;
 
 use alloc::vec::Vec;
 
 use irq_core::{Irq, IrqRange};
 use irq_hal::atomic::{AtomicBool, AtomicU64, Ordering};
 use irq_hal::lock::MaskedLock;
-use irq_hal::percpu::PerCpu;
+use irq_hal::percpu::{CachePadded, PerCpu};
 use irq_hal::{CpuIndex, Error, Mmio, Platform, irq_warn};
 
 use crate::affinity::Mpidr;
@@ -38,13 +41,14 @@ use crate::quirks::{Effects, Machine, Quirk, Quirks};
 use crate::redistributor::{self, RedistributorMap};
 use crate::regs::Frame;
 use crate::regs::icc::IccBus;
-use crate::sgi::SgiTarget;
+use crate::sgi::Sgi;
 use crate::sysregs::SysRegs;
 
 pub use flow::{Active, Counts};
 pub use snapshot::Snapshot;
 
 use private::Template;
+use targets::Targets;
 
 /// What the machine has, as firmware tells. The windows belong to the driver from now on.
 #[derive(Debug)]
@@ -95,6 +99,9 @@ pub struct Config<'a> {
     pub cpus: Option<u32>,
     /// What an end does.
     pub eoi_mode: EoiMode,
+    /// The SGI for interrupts from CPU to CPU ([`irq_core::Kick`]): it is unmasked on every CPU,
+    /// present and future. None are sent if nothing is said; all other SGIs are the embedder's.
+    pub ipi: Option<Sgi>,
     /// The priority of every interrupt that is not configured otherwise. In the bits that the
     /// hardware keeps it must be below [`priority_mask`](Self::priority_mask).
     pub priority: Priority,
@@ -115,6 +122,7 @@ impl Default for Config<'_> {
             base: Irq::new(0),
             cpus: None,
             eoi_mode: EoiMode::Combined,
+            ipi: None,
             priority: Priority::DEFAULT,
             priority_mask: Priority::UNMASKED,
             route: None,
@@ -132,8 +140,6 @@ struct Slot {
     redistributor: MaskedLock<bool, 5>,
     /// Its affinity as the hardware counts it.
     mpidr: AtomicU64,
-    /// Its [`SgiTarget`] while it is online, else 0.
-    target: AtomicU64,
     extended_range: AtomicBool,
     spurious: AtomicU64,
     special: AtomicU64,
@@ -145,7 +151,6 @@ impl Slot {
         Self {
             redistributor: MaskedLock::new(false),
             mpidr: AtomicU64::new(0),
-            target: AtomicU64::new(0),
             extended_range: AtomicBool::new(false),
             spurious: AtomicU64::new(0),
             special: AtomicU64::new(0),
@@ -161,26 +166,25 @@ impl Slot {
     fn takes(&self, intid: IntId) -> bool {
         !intid.kind().is_extended() || self.extended_range.load(Ordering::Relaxed)
     }
-
-    /// Acquire: pairs with the release in `cpu_online`, so that the affinity is there too.
-    #[inline]
-    fn target(&self) -> Option<SgiTarget> {
-        match self.target.load(Ordering::Acquire) {
-            0 => None,
-            word => Some(SgiTarget::from_word(word)),
-        }
-    }
 }
 
-/// A GICv3 or GICv4 under our irq numbers.
-pub struct Gic<P, B = Mmio, C = SysRegs> {
-    // Read on every entry, written never after probe.
+/// What every entry and every send reads, on lines of its own: written when CPUs come and go,
+/// if at all.
+struct Hot<C> {
     icc: C,
     layout: Layout,
     effects: Effects,
     setup: CpuSetup,
+    ipi: Option<Sgi>,
+    targets: Targets,
+    /// Whether SGIs may use the range selector: the distributor and every CPU so far can.
+    range_selector: AtomicBool,
+}
+
+/// A GICv3 or GICv4 under our irq numbers.
+pub struct Gic<P, B = Mmio, C = SysRegs> {
+    hot: CachePadded<Hot<C>>,
     slots: PerCpu<Slot>,
-    // Control.
     platform: P,
     distributor: Distributor<B>,
     redistributors: RedistributorMap<B>,
@@ -188,8 +192,6 @@ pub struct Gic<P, B = Mmio, C = SysRegs> {
     view: PriorityView,
     default_priority: u8,
     template: Template,
-    /// Whether SGIs may use the range selector: the distributor and every CPU so far can.
-    range_selector: AtomicBool,
     /// Whether some redistributor has an Aff3 other than 0.
     aff3: bool,
 }
@@ -243,6 +245,7 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
         )?;
         let cpus = possible_cpus(config.cpus, description.cpus.len(), redistributors.len());
         let slots = PerCpu::new(cpus, |_| Slot::new())?;
+        let targets = Targets::new(cpus, redistributors.clusters())?;
         let effective = |mpidr: Mpidr| effective(features.effects, mpidr);
         for &cpu in description.cpus {
             if !redistributors.contains(effective(cpu)) {
@@ -299,7 +302,7 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
         };
         let (view, default_priority) = view_value(&settled, group0, config.priority)?;
         let aff3 = redistributors.affinities().any(|cpu| cpu.aff3() != 0);
-        Ok(Self {
+        let hot = Hot {
             icc,
             layout,
             effects: features.effects,
@@ -307,6 +310,12 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
                 priority_mask: config.priority_mask,
                 eoi_mode: config.eoi_mode,
             },
+            ipi: config.ipi,
+            targets,
+            range_selector: AtomicBool::new(features.range_selector),
+        };
+        Ok(Self {
+            hot: CachePadded::new(hot),
             slots,
             platform,
             distributor,
@@ -314,25 +323,29 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
             group0,
             view,
             default_priority,
-            template: Template::new(default_priority),
-            range_selector: AtomicBool::new(features.range_selector),
+            template: Template::new(default_priority, config.ipi),
             aff3,
         })
     }
 
     /// All our irq numbers: SGIs and PPIs, SPIs, extended PPIs, extended SPIs, from the base.
-    pub const fn irqs(&self) -> IrqRange {
-        self.layout.irqs()
+    pub fn irqs(&self) -> IrqRange {
+        self.hot.layout.irqs()
     }
 
     /// Those of our numbers of which each CPU has its own: SGIs and PPIs, extended PPIs.
     pub fn private_irqs(&self) -> [IrqRange; 2] {
-        self.layout.private()
+        self.hot.layout.private()
     }
 
     /// Our number for `intid`, if the hardware has it.
-    pub const fn irq(&self, intid: IntId) -> Option<Irq> {
-        self.layout.irq(intid)
+    pub fn irq(&self, intid: IntId) -> Option<Irq> {
+        self.hot.layout.irq(intid)
+    }
+
+    /// Our number for the SGI of [`Config::ipi`]: whoever receives IPIs takes it.
+    pub fn ipi_irq(&self) -> Option<Irq> {
+        self.hot.layout.irq(self.hot.ipi?.intid())
     }
 
     /// The INTID behind our number.
@@ -343,7 +356,7 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
     /// # Context
     /// Any. Touches no hardware.
     pub fn intid(&self, irq: Irq) -> Result<IntId, Error> {
-        self.layout.intid(irq)
+        self.hot.layout.intid(irq)
     }
 
     /// The distributor, for what this type does not wrap, and for code that shares it with us
@@ -358,8 +371,8 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
     }
 
     /// What quirks of the distributor and of the machine change.
-    pub const fn effects(&self) -> Effects {
-        self.effects
+    pub fn effects(&self) -> Effects {
+        self.hot.effects
     }
 
     /// How priorities written to the distributor relate to those of the CPU interface.
@@ -369,8 +382,12 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
 
     /// Whether priorities can be relied on for pseudo-NMIs on this machine.
     pub fn pseudo_nmi_possible(&self) -> bool {
-        let odd = self.effects.contains(Effects::SET_DS) && !self.group0;
-        !self.effects.contains(Effects::NO_PSEUDO_NMI) && !odd
+        let odd = self.hot.effects.contains(Effects::SET_DS) && !self.group0;
+        !self.hot.effects.contains(Effects::NO_PSEUDO_NMI) && !odd
+    }
+
+    fn online(&self, cpu: CpuIndex) -> bool {
+        self.hot.targets.get(cpu).is_ok()
     }
 
     fn slot(&self, cpu: CpuIndex) -> Result<&Slot, Error> {
@@ -379,12 +396,12 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
 
     #[inline(always)]
     fn interface(&self) -> CpuInterface<&C> {
-        CpuInterface::assume_on(&self.icc, self.setup.eoi_mode)
+        CpuInterface::assume_on(&self.hot.icc, self.hot.setup.eoi_mode)
     }
 
     /// The affinity as the controller counts it.
     fn effective(&self, mpidr: Mpidr) -> Mpidr {
-        effective(self.effects, mpidr)
+        effective(self.hot.effects, mpidr)
     }
 }
 

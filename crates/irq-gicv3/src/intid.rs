@@ -124,6 +124,10 @@ impl IntId {
         if n < SGIS { Some(Self(n)) } else { None }
     }
 
+    pub(crate) const fn from_sgi(sgi: Sgi) -> Self {
+        Self(sgi.get() as u32)
+    }
+
     /// PPI `n`, 0 to 15: INTID `16 + n`.
     pub const fn ppi(n: u32) -> Option<Self> {
         if n < PPIS {

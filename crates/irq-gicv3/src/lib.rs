@@ -13,7 +13,7 @@
 //! [`Redistributor`], [`CpuInterface`]. [`Gic`] puts them together under irq-core's traits.
 //!
 //! ```text
-//!            Gic  (irq numbers, Flow, Lines, CPUs)
+//!            Gic  (irq numbers, Flow, Kick, Lines, CPUs)
 //!   Distributor   RedistributorMap -> Redistributor   CpuInterface
 //!        regs::gicd, regs::bank   regs::gicr, regs::bank   regs::icc
 //!                     irq_hal::Bus (hardware, model, qtest)

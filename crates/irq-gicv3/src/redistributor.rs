@@ -26,7 +26,7 @@ use crate::regs::gicr::{GICR_PWRR, GICR_TYPER, GICR_WAKER, Gicr, Typer};
 use crate::regs::{FRAME, Frame, arch_revision};
 
 pub use map::RedistributorMap;
-pub(crate) use map::check_windows;
+pub(crate) use map::{Place, check_windows};
 
 static POWER_STABLE: WaitFor = WaitFor {
     register: "GICR_PWRR",

@@ -8,10 +8,12 @@
 //! that agree in Aff3, Aff2, Aff1 and RS (IHI 0069, "ICC_SGI1R_EL1").
 
 use crate::affinity::Mpidr;
+use crate::intid::IntId;
 
 const TARGET_LIST: u64 = 0xffff;
 const RS: u64 = 0xf << 44;
 const IRM: u64 = 1 << 40;
+const INTID: u64 = 0xf << 24;
 
 /// The number of an SGI, 0 to 15.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -27,6 +29,11 @@ impl Sgi {
     /// The number.
     pub const fn get(self) -> u8 {
         self.0
+    }
+
+    /// The interrupt that the receiver takes.
+    pub const fn intid(self) -> IntId {
+        IntId::from_sgi(self)
     }
 
     #[inline]
@@ -95,6 +102,16 @@ impl SgiCommand {
         Self(IRM | sgi.field())
     }
 
+    /// The same to one CPU more, if it is of the same cluster: the register takes no other.
+    #[inline]
+    pub const fn and(self, target: SgiTarget) -> Option<Self> {
+        if self.0 & !(TARGET_LIST | INTID) == target.cluster() {
+            Some(Self(self.0 | target.0))
+        } else {
+            None
+        }
+    }
+
     /// The register's value.
     #[inline]
     pub const fn get(self) -> u64 {
@@ -146,6 +163,23 @@ mod tests {
     fn only_aff0_above_15_needs_the_range_selector() {
         assert!(!cpu(1, 2, 3, 15).needs_range_selector());
         assert!(cpu(0, 0, 0, 16).needs_range_selector());
+    }
+
+    #[test]
+    fn a_command_takes_more_cpus_of_its_own_cluster_only() {
+        let sgi = Sgi::new(15).unwrap();
+        let one = SgiCommand::one(sgi, cpu(1, 2, 3, 0x10));
+        let two = one.and(cpu(1, 2, 3, 0x1f)).unwrap();
+        assert_eq!(two.get(), one.get() | 0x8000);
+        for other in [
+            cpu(0, 2, 3, 0x10),
+            cpu(1, 0, 3, 0x10),
+            cpu(1, 2, 0, 0x10),
+            cpu(1, 2, 3, 0),
+        ] {
+            assert_eq!(two.and(other), None);
+        }
+        assert_eq!(SgiCommand::others(sgi).and(cpu(0, 0, 0, 0)), None);
     }
 
     #[test]

@@ -62,6 +62,25 @@ pub enum Error {
         /// The CPU asked for.
         cpu: CpuIndex,
     },
+    /// A CPU that is online did not begin what it was asked for in time. The request is
+    /// withdrawn.
+    #[error("{cpu} does not answer")]
+    NoAnswer {
+        /// The CPU asked.
+        cpu: CpuIndex,
+    },
+    /// A CPU began what it was asked for, and did not end it in time. It may yet.
+    #[error("{cpu} has not finished")]
+    Unfinished {
+        /// The CPU asked.
+        cpu: CpuIndex,
+    },
+    /// What a CPU was asked to run unwound there instead of returning.
+    #[error("what {cpu} was asked to run unwound")]
+    Unwound {
+        /// The CPU asked.
+        cpu: CpuIndex,
+    },
     /// Memory was not to be had.
     #[error("no {bytes} bytes of memory on {node}")]
     OutOfMemory {
@@ -143,7 +162,7 @@ pub enum Error {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum ErrorKind {
-    /// Hardware did not answer in time (`ETIMEDOUT`).
+    /// Hardware, or another CPU, did not answer in time (`ETIMEDOUT`).
     Timeout,
     /// No such interrupt, CPU or unit (`ENOENT`, `ENXIO`).
     NotFound,
@@ -165,6 +184,8 @@ pub enum ErrorKind {
     Context,
     /// In use (`EBUSY`).
     Busy,
+    /// Begun and given up (`ECANCELED`).
+    Aborted,
 }
 
 impl ErrorKind {
@@ -182,6 +203,7 @@ impl ErrorKind {
             Self::Invalid => "invalid argument",
             Self::Context => "wrong context",
             Self::Busy => "in use",
+            Self::Aborted => "given up",
         }
     }
 }
@@ -190,7 +212,9 @@ impl Error {
     /// The stable kind.
     pub const fn kind(&self) -> ErrorKind {
         match self {
-            Self::Timeout { .. } => ErrorKind::Timeout,
+            Self::Timeout { .. } | Self::NoAnswer { .. } | Self::Unfinished { .. } => {
+                ErrorKind::Timeout
+            }
             Self::NoSuchIrq { .. } | Self::NoSuchCpu { .. } | Self::NoUnitForCpu { .. } => {
                 ErrorKind::NotFound
             }
@@ -206,6 +230,7 @@ impl Error {
             | Self::Invalid { .. } => ErrorKind::Invalid,
             Self::Context { .. } => ErrorKind::Context,
             Self::Busy { .. } => ErrorKind::Busy,
+            Self::Unwound { .. } => ErrorKind::Aborted,
         }
     }
 }
@@ -270,6 +295,21 @@ mod tests {
                 Error::CpuOffline { cpu },
                 "cpu3 is offline",
                 ErrorKind::Offline,
+            ),
+            (
+                Error::NoAnswer { cpu },
+                "cpu3 does not answer",
+                ErrorKind::Timeout,
+            ),
+            (
+                Error::Unfinished { cpu },
+                "cpu3 has not finished",
+                ErrorKind::Timeout,
+            ),
+            (
+                Error::Unwound { cpu },
+                "what cpu3 was asked to run unwound",
+                ErrorKind::Aborted,
             ),
             (
                 Error::OutOfMemory { bytes: 65536, node },

@@ -2,7 +2,9 @@
 //! Per-CPU blocks: one cache line, or more, that one CPU writes.
 
 use alloc::vec::Vec;
+use core::fmt;
 use core::marker::PhantomData;
+use core::ptr::NonNull;
 
 pub use crossbeam_utils::CachePadded;
 
@@ -64,19 +66,19 @@ where
 /// One block for each possible CPU, each on cache lines of its own.
 ///
 /// The number of CPUs is an upper bound, fixed at construction: nothing allocates later.
-#[derive(Debug)]
 pub struct PerCpu<T: 'static> {
-    blocks: Blocks<T>,
+    /// Where each block is: in `owned`, or wherever the embedder placed it.
+    blocks: Vec<NonNull<CachePadded<T>>>,
+    owned: Vec<CachePadded<T>>,
 }
 
-#[derive(Debug)]
-enum Blocks<T: 'static> {
-    Owned(Vec<CachePadded<T>>),
-    Lent(Vec<&'static CachePadded<T>>),
-}
+// SAFETY: the pointers stand for references to blocks, and for their ownership by `owned`.
+unsafe impl<T: Send + Sync> Send for PerCpu<T> {}
+// SAFETY: only shared references are made of the pointers.
+unsafe impl<T: Sync> Sync for PerCpu<T> {}
 
 impl<T> PerCpu<T> {
-    /// `cpus` blocks from one allocation, block `i` made by `make(i)`.
+    /// `cpus` blocks in one piece of memory, block `i` made by `make(i)`.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].
@@ -92,13 +94,13 @@ impl<T> PerCpu<T> {
         cpus: u32,
         mut make: impl FnMut(CpuIndex) -> Result<T, Error>,
     ) -> Result<Self, Error> {
-        let mut blocks = try_vec(cpus as usize)?;
+        let mut owned = try_vec(cpus as usize)?;
         for cpu in 0..cpus {
-            blocks.push(CachePadded::new(make(CpuIndex::new(cpu))?));
+            owned.push(CachePadded::new(make(CpuIndex::new(cpu))?));
         }
-        Ok(Self {
-            blocks: Blocks::Owned(blocks),
-        })
+        let mut blocks = try_vec(cpus as usize)?;
+        blocks.extend(owned.iter().map(NonNull::from));
+        Ok(Self { blocks, owned })
     }
 
     /// Blocks that the embedder placed, each near the node of its CPU, in the order of CPU
@@ -114,32 +116,28 @@ impl<T> PerCpu<T> {
             value: lent.len() as u64,
         })?;
         let mut blocks = try_vec(cpus as usize)?;
-        blocks.extend(lent.take(cpus as usize));
-        Ok(Self {
-            blocks: Blocks::Lent(blocks),
-        })
+        blocks.extend(lent.take(cpus as usize).map(NonNull::from));
+        let owned = Vec::new();
+        Ok(Self { blocks, owned })
     }
 
     /// The block of `cpu`, or nothing beyond the possible CPUs.
     #[inline]
     pub fn get(&self, cpu: CpuIndex) -> Option<&T> {
-        match &self.blocks {
-            Blocks::Owned(blocks) => blocks.get(cpu.index()).map(|block| &**block),
-            Blocks::Lent(blocks) => blocks.get(cpu.index()).map(|block| &***block),
-        }
+        let block = self.blocks.get(cpu.index())?;
+        // SAFETY: the block is in the buffer of `owned`, which `new` filled and nothing touches
+        // until `self` is dropped, or is lent for ever.
+        Some(unsafe { block.as_ref() })
     }
 
     /// The number of possible CPUs.
     pub fn len(&self) -> u32 {
-        match &self.blocks {
-            Blocks::Owned(blocks) => blocks.len() as u32,
-            Blocks::Lent(blocks) => blocks.len() as u32,
-        }
+        self.blocks.len() as u32
     }
 
     /// Whether there is no CPU at all.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.blocks.is_empty()
     }
 
     /// All blocks with their CPU, in order.
@@ -147,5 +145,14 @@ impl<T> PerCpu<T> {
         (0..self.len())
             .map(CpuIndex::new)
             .filter_map(|cpu| Some((cpu, self.get(cpu)?)))
+    }
+}
+
+impl<T> fmt::Debug for PerCpu<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PerCpu")
+            .field("cpus", &self.len())
+            .field("lent", &(self.owned.len() != self.blocks.len()))
+            .finish_non_exhaustive()
     }
 }

@@ -8,11 +8,12 @@ mod common;
 use std::sync::Arc;
 
 use common::Cpu;
-use irq_hal::percpu::OnCpu;
+use irq_hal::percpu::{OnCpu, PerCpu};
 use irq_hal::platform::Ticks;
-use irq_hal::removal::{Readers, Retired, Slot};
+use irq_hal::removal::{Reader, Retired, Table, Using};
 use irq_hal::wait::Bound;
 use loom::cell::UnsafeCell;
+use loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use loom::thread;
 
 const FOREVER: Bound = Bound {
@@ -48,27 +49,26 @@ impl Checked {
 }
 
 struct World {
-    readers: Readers,
-    slots: Vec<Slot<Checked>>,
+    table: Table<Checked, (), ()>,
 }
 
 impl World {
-    /// Slots with the values 1, 2, ...
-    fn new(slots: u32) -> Arc<Self> {
-        let readers = Readers::new(2).unwrap();
+    /// Places with the values 1, 2, ...
+    fn new(places: u32) -> Arc<Self> {
+        let readers = PerCpu::new(2, |_| Reader::new(())).unwrap();
         let world = Self {
-            slots: (0..slots).map(|_| readers.slot()).collect(),
-            readers,
+            table: Table::new(readers, places, |_| ()).unwrap(),
         };
-        for (slot, value) in world.slots.iter().zip(1..) {
-            let old = slot.replace(&Cpu::new(0), &world.readers, Some(Checked::boxed(value)));
+        for place in 0..places {
+            let value = Some(Checked::boxed(place + 1));
+            let old = world.table.replace(&Cpu::new(0), place, value);
             assert!(old.is_ok_and(|old| old.is_none()));
         }
         Arc::new(world)
     }
 
-    fn take(&self, cpu: &Cpu, slot: usize, new: Option<Box<Checked>>) -> Option<Retired<Checked>> {
-        match self.slots[slot].replace(cpu, &self.readers, new) {
+    fn take(&self, cpu: &Cpu, place: u32, new: Option<Box<Checked>>) -> Option<Retired<Checked>> {
+        match self.table.replace(cpu, place, new) {
             Ok(old) => old,
             Err((error, _)) => panic!("{error}"),
         }
@@ -76,10 +76,14 @@ impl World {
 
     /// Waits for the value, as a remover does, and writes to it as if it were freed.
     fn reclaim(&self, cpu: &Cpu, retired: Retired<Checked>) {
-        match retired.reclaim(cpu, &self.readers, FOREVER) {
+        match retired.reclaim(cpu, &self.table, FOREVER) {
             Ok(value) => value.write(0),
             Err((error, _)) => panic!("{error}"),
         }
+    }
+
+    fn using<'a>(&'a self, on: &'a OnCpu, place: u32, tag: u32) -> Option<Using<'a, Checked>> {
+        self.table.here(on)?.at(place)?.read(tag)
     }
 }
 
@@ -88,10 +92,10 @@ fn on(cpu: u32) -> OnCpu {
     unsafe { OnCpu::new(irq_hal::CpuIndex::new(cpu)) }
 }
 
-/// One read of slot `slot` as an entry on CPU 0 does it.
-fn read(world: &World, slot: usize) -> Option<u32> {
+/// One read of `place` as an entry on CPU 0 does it.
+fn read(world: &World, place: u32, tag: u32) -> Option<u32> {
     let on = on(0);
-    let value = world.slots[slot].read(&world.readers, &on);
+    let value = world.using(&on, place, tag);
     value.map(|value| value.read())
 }
 
@@ -101,7 +105,7 @@ fn a_removed_value_is_not_freed_under_a_reading_handler() {
         let world = World::new(1);
         let entry = thread::spawn({
             let world = world.clone();
-            move || assert!(matches!(read(&world, 0), Some(1) | None))
+            move || assert!(matches!(read(&world, 0, 1), Some(1) | None))
         });
         let cpu = Cpu::new(1);
         let old = world.take(&cpu, 0, None).unwrap();
@@ -117,8 +121,8 @@ fn a_handler_that_reads_during_a_replacement_sees_the_old_or_the_new_value() {
         let entry = thread::spawn({
             let world = world.clone();
             move || {
-                let first = read(&world, 0).unwrap();
-                let second = read(&world, 0).unwrap();
+                let first = read(&world, 0, 1).unwrap();
+                let second = read(&world, 0, 2).unwrap();
                 assert!(matches!((first, second), (1, 1) | (1, 7) | (7, 7)));
             }
         });
@@ -135,7 +139,7 @@ fn a_value_that_was_put_in_place_of_another_is_protected_as_well() {
         let world = World::new(1);
         let entry = thread::spawn({
             let world = world.clone();
-            move || assert!(matches!(read(&world, 0), Some(1 | 7) | None))
+            move || assert!(matches!(read(&world, 0, 1), Some(1 | 7) | None))
         });
         let cpu = Cpu::new(1);
         let first = world.take(&cpu, 0, Some(Checked::boxed(7))).unwrap();
@@ -152,11 +156,11 @@ fn a_value_that_comes_back_at_the_same_address_is_seen_whole() {
         let world = World::new(1);
         let entry = thread::spawn({
             let world = world.clone();
-            move || assert!(matches!(read(&world, 0), Some(1 | 9) | None))
+            move || assert!(matches!(read(&world, 0, 1), Some(1 | 9) | None))
         });
         let cpu = Cpu::new(1);
         let old = world.take(&cpu, 0, None).unwrap();
-        let Ok(again) = old.reclaim(&cpu, &world.readers, FOREVER) else {
+        let Ok(again) = old.reclaim(&cpu, &world.table, FOREVER) else {
             unreachable!()
         };
         again.write(9);
@@ -192,14 +196,57 @@ fn a_note_that_replaced_an_earlier_one_says_that_the_earlier_use_is_over() {
         let entry = thread::spawn({
             let world = world.clone();
             move || {
-                assert!(matches!(read(&world, 0), Some(1) | None));
-                assert_eq!(read(&world, 1), Some(2));
+                assert!(matches!(read(&world, 0, 1), Some(1) | None));
+                assert_eq!(read(&world, 1, 1), Some(2));
             }
         });
         let cpu = Cpu::new(1);
         let old = world.take(&cpu, 0, None).unwrap();
         world.reclaim(&cpu, old);
         entry.join().unwrap();
+    });
+}
+
+#[test]
+fn a_later_use_of_the_same_place_says_that_the_earlier_one_is_over() {
+    loom::model(|| {
+        let world = World::new(1);
+        let entry = thread::spawn({
+            let world = world.clone();
+            move || {
+                assert!(matches!(read(&world, 0, 1), Some(1 | 7)));
+                assert!(matches!(read(&world, 0, 2), Some(1 | 7)));
+            }
+        });
+        let cpu = Cpu::new(1);
+        let old = world.take(&cpu, 0, Some(Checked::boxed(7))).unwrap();
+        world.reclaim(&cpu, old);
+        entry.join().unwrap();
+    });
+}
+
+#[test]
+fn a_wait_for_uses_comes_after_them_and_later_ones_see_what_was_before_it() {
+    loom::model(|| {
+        let world = World::new(1);
+        let (before, during) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let entry = thread::spawn({
+            let (world, before, during) = (world.clone(), before.clone(), during.clone());
+            move || {
+                let on = on(0);
+                let using = world.using(&on, 0, 1).unwrap();
+                let seen = before.load(Relaxed);
+                during.store(1, Relaxed);
+                drop(using);
+                seen
+            }
+        });
+        let cpu = Cpu::new(1);
+        before.store(1, Relaxed);
+        world.table.synchronize(&cpu, 0, FOREVER).unwrap();
+        let over = during.load(Relaxed) == 1;
+        // Either the wait was for this use, or the use sees what came before the wait.
+        assert!(entry.join().unwrap() == 1 || over);
     });
 }
 
@@ -229,7 +276,7 @@ fn a_use_beyond_the_notes_is_waited_for_too() {
         let on = on(0);
         // The notes of this CPU are all taken, by uses of values that nobody removes.
         let held: Vec<_> = (1..5)
-            .map(|slot| world.slots[slot].read(&world.readers, &on).unwrap())
+            .map(|slot| world.using(&on, slot, 1).unwrap())
             .collect();
         let remover = thread::spawn({
             let world = world.clone();
@@ -239,7 +286,7 @@ fn a_use_beyond_the_notes_is_waited_for_too() {
                 world.reclaim(&cpu, old);
             }
         });
-        assert!(matches!(read(&world, 0), Some(1) | None));
+        assert!(matches!(read(&world, 0, 1), Some(1) | None));
         remover.join().unwrap();
         drop(held);
     });
@@ -251,7 +298,7 @@ fn a_use_beyond_the_notes_sees_a_replacement_whole() {
         let world = World::new(5);
         let on = on(0);
         let held: Vec<_> = (1..5)
-            .map(|slot| world.slots[slot].read(&world.readers, &on).unwrap())
+            .map(|slot| world.using(&on, slot, 1).unwrap())
             .collect();
         let remover = thread::spawn({
             let world = world.clone();
@@ -261,7 +308,7 @@ fn a_use_beyond_the_notes_sees_a_replacement_whole() {
                 world.reclaim(&cpu, old);
             }
         });
-        assert!(matches!(read(&world, 0), Some(1 | 7)));
+        assert!(matches!(read(&world, 0, 1), Some(1 | 7)));
         remover.join().unwrap();
         drop(held);
     });
@@ -275,8 +322,8 @@ fn an_inner_use_that_ends_leaves_the_outer_one_protected() {
             let world = world.clone();
             move || {
                 let on = on(0);
-                let outer = world.slots[0].read(&world.readers, &on);
-                assert!(matches!(read(&world, 0), Some(1) | None));
+                let outer = world.using(&on, 0, 1);
+                assert!(matches!(read(&world, 0, 1), Some(1) | None));
                 if let Some(outer) = outer {
                     assert_eq!(outer.read(), 1);
                 }

@@ -11,7 +11,7 @@ use irq_hal::atomic::trace::{Kind, on_cpu, record, shared_lines};
 use irq_hal::atomic::{AtomicU64, Ordering::Relaxed};
 use irq_hal::lock::MaskedLock;
 use irq_hal::percpu::{OnCpu, PerCpu};
-use irq_hal::removal::Readers;
+use irq_hal::removal::{Reader, Table};
 
 const CPUS: u32 = 4;
 
@@ -105,18 +105,17 @@ fn trace_counts_each_lock_that_is_taken() {
 }
 
 #[test]
-fn trace_shows_that_a_slot_read_writes_no_line_of_another_cpu() {
-    let readers = Readers::new(CPUS).unwrap();
-    let slot = readers.slot();
-    assert!(
-        slot.replace(&Cpu::new(0), &readers, Some(Box::new(7)))
-            .is_ok()
-    );
+fn trace_shows_that_a_read_of_a_place_writes_no_line_of_another_cpu() {
+    let readers = PerCpu::new(CPUS, |_| Reader::new(())).unwrap();
+    let table = Table::<u32, (), ()>::new(readers, 1, |_| ()).unwrap();
+    let put = table.replace(&Cpu::new(0), 0, Some(Box::new(7)));
+    assert!(put.is_ok());
     let events = record(|| {
         each_cpu(|cpu| {
             // SAFETY: this thread plays one CPU at a time.
             let on = unsafe { OnCpu::new(cpu) };
-            assert_eq!(slot.read(&readers, &on).as_deref(), Some(&7));
+            let place = table.here(&on).unwrap().at(0).unwrap();
+            assert_eq!(place.read(1).as_deref(), Some(&7));
         });
     });
     assert_eq!(shared_lines(&events), []);

@@ -17,10 +17,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::board::{Board, Limits, Machine};
-use crate::select::Topology;
+use crate::board::{Board, Limits, Machine, Planned};
 use crate::setup::qemu::Emulator;
 use crate::term::Progress;
+use crate::topology::Topology;
 use crate::workspace;
 use judge::Judge;
 use report::{Boot, Outcome, Suite, TestRow, Verdict, write_junit};
@@ -35,26 +35,80 @@ pub struct Job<'a> {
     pub topology: Topology,
     /// The scenarios asked for.
     pub scenarios: &'a [String],
+    /// What a board's own boots add.
+    pub more: More<'a>,
     /// When it is cut off.
     pub limits: Limits,
-    /// Added to the folder's name, so that a test's boots keep theirs apart.
-    pub label: Option<&'a str>,
+    /// What it is made for.
+    pub purpose: For<'a>,
     /// The image.
     pub image: &'a Path,
     /// The emulator.
     pub emulator: &'a Emulator,
+}
+
+/// What one boot of a board adds to its machine and scenarios.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct More<'a> {
+    /// Arguments of the emulator.
+    pub args: &'a [String],
+    /// Words on the image's command line.
+    pub append: &'a [String],
     /// `reg` of a CPU that only the devicetree has.
     pub absent_cpu: Option<u32>,
 }
 
+/// What a boot is made for: boots of one topology keep their artefacts apart.
+#[derive(Clone, Copy, Debug)]
+pub enum For<'a> {
+    /// `cargo xtask run`.
+    Run,
+    /// The test of this name.
+    Test(&'a str),
+    /// The bench of this name.
+    Bench(&'a str),
+}
+
 /// The folder of a boot's artefacts.
-pub fn folder(machine: &str, t: Topology, label: Option<&str>) -> PathBuf {
+pub fn folder(machine: &str, t: Topology, purpose: For) -> PathBuf {
     let name = format!("{machine}-{}c{}n{}t", t.cpus, t.nodes, t.threads);
     let boots = workspace::target("boot");
-    match label {
-        Some(label) => boots.join("test").join(format!("{name}-{label}")),
-        None => boots.join(name),
+    match purpose {
+        For::Run => boots.join(name),
+        For::Test(test) => boots.join("test").join(format!("{name}-{test}")),
+        For::Bench(bench) => boots.join("bench").join(format!("{name}-{bench}")),
     }
+}
+
+/// The job of a boot that the board plans.
+pub fn planned<'a>(
+    board: &'a Board,
+    boot: &'a Planned,
+    purpose: For<'a>,
+    image: &'a Path,
+    emulator: &'a Emulator,
+) -> Result<Job<'a>> {
+    let machine = board
+        .machine(&boot.machine)
+        .context("a boot of an unknown machine")?;
+    Ok(Job {
+        board,
+        machine,
+        topology: boot.topology(),
+        scenarios: &boot.scenarios,
+        more: More {
+            args: &boot.args,
+            append: &boot.append,
+            absent_cpu: boot.absent_cpu,
+        },
+        limits: Limits {
+            silence_s: boot.silence_s.unwrap_or(board.limits.silence_s),
+            ..board.limits
+        },
+        purpose,
+        image,
+        emulator,
+    })
 }
 
 /// A boot and where its console is.
@@ -68,11 +122,11 @@ pub struct Booted {
 /// Boots once. The console's last lines are shown when the verdict is not `passed`, unless
 /// `expected` says that this is what the caller wants to see.
 pub fn boot(job: &Job, expected: Verdict) -> Result<Booted> {
-    let folder = folder(&job.machine.name, job.topology, job.label);
+    let folder = folder(&job.machine.name, job.topology, job.purpose);
     let _only_one = lock(&folder, |text| eprintln!("{text}"))?;
     empty(&folder)?;
     let defmt_bin = folder.join("defmt.bin");
-    let dtb = match job.absent_cpu {
+    let dtb = match job.more.absent_cpu {
         Some(reg) => Some(dtb::with_absent_cpu(job, &folder, reg)?),
         None => None,
     };

@@ -132,7 +132,8 @@ fn two<'a>(text: &'a str, second: &str) -> Result<(&'a str, &'a str), String> {
     text.split_once(' ').ok_or(format!("{second} is missing"))
 }
 
-fn is_word(name: &str) -> bool {
+/// A name: `[a-z0-9_.]`.
+pub fn is_word(name: &str) -> bool {
     !name.is_empty()
         && name
             .bytes()
@@ -159,7 +160,7 @@ fn decimal<T: std::str::FromStr>(text: &str) -> Result<T, String> {
 }
 
 /// `-?digits[.digits]`, exact where JSON can hold it so.
-fn number(text: &str) -> Result<serde_json::Number, String> {
+pub fn number(text: &str) -> Result<serde_json::Number, String> {
     let bad = || format!("`{text}` is not a decimal number in range");
     let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
     let unsigned = text.strip_prefix('-').unwrap_or(text);

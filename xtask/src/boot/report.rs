@@ -180,7 +180,7 @@ pub fn columns(head: &[&str], rows: Vec<Vec<String>>) -> String {
     let number = |i: usize| {
         rows.iter().all(|r| {
             r[i].bytes()
-                .all(|b| b.is_ascii_digit() || b"+-".contains(&b))
+                .all(|b| b.is_ascii_digit() || b"+-.".contains(&b))
         })
     };
     let shape: Vec<_> = (0..head.len()).map(|i| (width(i), number(i))).collect();

@@ -8,9 +8,12 @@ use core::cell::Cell;
 use core::ops::Range;
 use std::collections::VecDeque;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use irq_core::cpu::{CpuIndex, NodeId, OnCpu};
-use irq_core::{Flow, Irq, IrqContext, IrqRange};
+use irq_core::{
+    Control, Flow, Interrupts, Irq, IrqContext, IrqRange, Kick, LineState, Lines, Setup, Trigger,
+};
 use irq_hal::dma::{DmaLimits, DmaRegion};
 use irq_hal::platform::{IrqState, Ticks};
 use irq_hal::{Error, Mmio, PhysAddr, Platform};
@@ -116,6 +119,19 @@ pub enum Step {
     Action(u32),
     End(u32),
     Defer(u32),
+    HandOver(u32),
+    Mask(u32),
+    Unmask(u32),
+    Complete(u32),
+}
+
+/// `cpus` CPUs and the numbers `irqs`, of which those in `private` are private.
+pub fn machine(cpus: u32, irqs: IrqRange, private: &[IrqRange]) -> Interrupts {
+    let setup = Setup {
+        private,
+        ..Setup::new(cpus, irqs)
+    };
+    Interrupts::new(setup).unwrap()
 }
 
 /// A controller with a queue of pending interrupts. What `end` gets is the number plus 1000.
@@ -124,6 +140,8 @@ pub struct Recorder {
     pending: Mutex<VecDeque<Irq>>,
     steps: Mutex<Vec<Step>>,
     pub cannot_defer: bool,
+    pub cannot_complete: AtomicBool,
+    pub cannot_mask: AtomicBool,
 }
 
 impl Recorder {
@@ -141,6 +159,11 @@ impl Recorder {
 
     pub fn step(&self, step: Step) {
         self.steps.lock().unwrap().push(step);
+    }
+
+    /// The steps so far, which are forgotten.
+    pub fn take(&self) -> Vec<Step> {
+        std::mem::take(&mut self.steps.lock().unwrap())
     }
 
     pub fn steps(&self) -> Vec<Step> {
@@ -170,6 +193,56 @@ impl Flow for Recorder {
         self.step(Step::Defer(active - 1000));
         Ok(())
     }
+
+    fn hand_over(&self, active: u32) -> Result<(), Error> {
+        if self.cannot_defer {
+            return Err(Error::Unsupported {
+                feature: "handing over",
+            });
+        }
+        self.step(Step::HandOver(active - 1000));
+        Ok(())
+    }
+}
+
+impl Kick for Recorder {}
+
+impl Lines for Recorder {
+    fn mask(&self, irq: Irq) -> Result<(), Error> {
+        if self.cannot_mask.load(SeqCst) {
+            return Err(Error::Unsupported { feature: "masking" });
+        }
+        self.step(Step::Mask(irq.get()));
+        Ok(())
+    }
+
+    fn unmask(&self, irq: Irq) -> Result<(), Error> {
+        self.step(Step::Unmask(irq.get()));
+        Ok(())
+    }
+
+    fn set_trigger(&self, _: Irq, _: Trigger) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn retrigger(&self, irq: Irq) -> Result<(), Error> {
+        self.raise(irq.get());
+        Ok(())
+    }
+
+    fn complete(&self, irq: Irq) -> Result<(), Error> {
+        if self.cannot_complete.load(SeqCst) {
+            return Err(Error::Unsupported {
+                feature: "completing",
+            });
+        }
+        self.step(Step::Complete(irq.get()));
+        Ok(())
+    }
+
+    fn state(&self, _: Irq) -> Result<LineState, Error> {
+        Ok(LineState::default())
+    }
 }
 
 /// A controller on which one interrupt is always pending; allocates nothing.
@@ -187,4 +260,44 @@ impl Flow for Always {
     fn defer(&self, (): ()) -> Result<(), Error> {
         Ok(())
     }
+
+    fn hand_over(&self, (): ()) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+impl Kick for Always {}
+
+impl Lines for Always {
+    fn mask(&self, _: Irq) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn unmask(&self, _: Irq) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn set_trigger(&self, _: Irq, _: Trigger) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn retrigger(&self, _: Irq) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn complete(&self, _: Irq) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn state(&self, _: Irq) -> Result<LineState, Error> {
+        Ok(LineState::default())
+    }
+}
+
+/// A controller for tests that ask it for nothing.
+pub static LINES: Always = Always(Irq::new(0));
+
+/// The control side on `platform`, with [`LINES`].
+pub fn control<'a>(interrupts: &'a Interrupts, platform: &'a Cpu) -> Control<'a> {
+    interrupts.control(platform, &LINES)
 }

@@ -61,32 +61,9 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
         })
     }
 
-    /// Drops the priority of an acknowledged interrupt and forgets it: whoever it is handed to,
-    /// a guest by its list register, deactivates it. It is not to be ended or completed here.
-    ///
-    /// # Errors
-    /// [`Error::Unsupported`] without [`EoiMode::Split`], and for an LPI; nothing was written.
-    ///
-    /// # Context
-    /// As for `end`, and instead of it.
-    pub fn hand_over(&self, active: Active) -> Result<(), Error> {
-        if self.setup.eoi_mode != EoiMode::Split {
-            return Err(Error::Unsupported {
-                feature: "priority drop alone with EOImode=0",
-            });
-        }
-        if active.id.get() >= LPI_FIRST {
-            return Err(Error::Unsupported {
-                feature: "an active state of an LPI",
-            });
-        }
-        self.interface().drop_priority(active.id);
-        Ok(())
-    }
-
     #[inline]
     fn finish(&self, active: Active) {
-        if self.effects.contains(Effects::LOST_DEACTIVATION)
+        if self.hot.effects.contains(Effects::LOST_DEACTIVATION)
             && let Ok(intid) = active.id.intid()
         {
             return self.end_past_interface(intid, active);
@@ -120,8 +97,8 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
         let interface = self.interface();
         if self.routed_elsewhere(intid, active.cpu) {
             interface.drop_priority(active.id);
-            self.icc.synchronize();
-            self.icc.complete();
+            self.hot.icc.synchronize();
+            self.hot.icc.complete();
             // A shared interrupt that was acknowledged is in range.
             let _ = self.distributor.deactivate(intid);
         } else {
@@ -151,14 +128,14 @@ where
     #[inline]
     fn ack(&self, cx: &IrqContext<'_>) -> Option<(Irq, Active)> {
         let interface = self.interface();
-        let acknowledged = if self.effects.contains(Effects::STALE_IAR) {
+        let acknowledged = if self.hot.effects.contains(Effects::STALE_IAR) {
             interface.acknowledge_checked()
         } else {
             interface.acknowledge()
         };
         match acknowledged {
             Acknowledge::Interrupt(id) => {
-                let irq = self.layout.acknowledged(id.get());
+                let irq = self.hot.layout.acknowledged(id.get());
                 if irq.is_none() {
                     self.end_unknown(cx.cpu(), id);
                 }
@@ -178,5 +155,21 @@ where
 
     fn defer(&self, active: Active) -> Result<(), Error> {
         self.hand_over(active)
+    }
+
+    /// Drops the priority. [`Error::Unsupported`] without [`EoiMode::Split`], and for an LPI.
+    fn hand_over(&self, active: Active) -> Result<(), Error> {
+        if self.hot.setup.eoi_mode != EoiMode::Split {
+            return Err(Error::Unsupported {
+                feature: "priority drop alone with EOImode=0",
+            });
+        }
+        if active.id.get() >= LPI_FIRST {
+            return Err(Error::Unsupported {
+                feature: "an active state of an LPI",
+            });
+        }
+        self.interface().drop_priority(active.id);
+        Ok(())
     }
 }

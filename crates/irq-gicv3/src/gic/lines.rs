@@ -30,7 +30,7 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
     /// # Context
     /// Any but a non-maskable interrupt.
     pub fn set_route(&self, irq: Irq, mpidr: Mpidr) -> Result<(), Error> {
-        let intid = self.layout.intid(irq)?;
+        let intid = self.hot.layout.intid(irq)?;
         let mpidr = self.effective(mpidr);
         if !self.redistributors.contains(mpidr) {
             return Err(super::no_redistributor(mpidr));
@@ -50,8 +50,8 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
         if intid.kind() != Kind::ExtendedSpi {
             return Ok(());
         }
-        let lacks = |slot: &&Slot| slot.target().is_some() && !slot.takes(intid);
-        let mut lacking = self.slots.iter().map(|(_, slot)| slot).filter(lacks);
+        let lacks = |(cpu, slot): &(_, &Slot)| self.online(*cpu) && !slot.takes(intid);
+        let mut lacking = self.slots.iter().filter(lacks).map(|(_, slot)| slot);
         let Some(first) = lacking.next() else {
             return Ok(());
         };
@@ -74,7 +74,7 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
     /// # Context
     /// Any but a non-maskable interrupt.
     pub fn set_route_any(&self, irq: Irq) -> Result<(), Error> {
-        let intid = self.layout.intid(irq)?;
+        let intid = self.hot.layout.intid(irq)?;
         self.check_extended_spi(intid, || Ok(Route::ANY))?;
         self.distributor
             .set_route(&self.platform, intid, Route::ANY)
@@ -89,7 +89,7 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
     /// # Context
     /// Any but a non-maskable interrupt.
     pub fn set_priority(&self, irq: Irq, priority: Priority) -> Result<(), Error> {
-        let intid = self.layout.intid(irq)?;
+        let intid = self.hot.layout.intid(irq)?;
         let value = self
             .view
             .distributor_value(priority)
@@ -121,7 +121,7 @@ where
     C: IccBus + Sync,
 {
     fn mask(&self, irq: Irq) -> Result<(), Error> {
-        let intid = self.layout.intid(irq)?;
+        let intid = self.hot.layout.intid(irq)?;
         if intid.kind().is_private() {
             return self.with_own_redistributor(|rd| rd.mask(&self.platform, intid));
         }
@@ -129,7 +129,7 @@ where
     }
 
     fn unmask(&self, irq: Irq) -> Result<(), Error> {
-        let intid = self.layout.intid(irq)?;
+        let intid = self.hot.layout.intid(irq)?;
         if intid.kind().is_private() {
             return self.with_own_redistributor(|rd| {
                 self.check_extended_ppi(intid)?;
@@ -141,7 +141,7 @@ where
     }
 
     fn set_trigger(&self, irq: Irq, trigger: Trigger) -> Result<(), Error> {
-        let intid = self.layout.intid(irq)?;
+        let intid = self.hot.layout.intid(irq)?;
         if intid.kind().is_private() {
             return self
                 .with_own_redistributor(|rd| rd.set_trigger(&self.platform, intid, trigger));
@@ -150,7 +150,7 @@ where
     }
 
     fn retrigger(&self, irq: Irq) -> Result<(), Error> {
-        let intid = self.layout.intid(irq)?;
+        let intid = self.hot.layout.intid(irq)?;
         if intid.kind().is_private() {
             return self.with_own_redistributor(|rd| rd.set_pending(intid));
         }
@@ -158,20 +158,20 @@ where
     }
 
     fn complete(&self, irq: Irq) -> Result<(), Error> {
-        let intid = self.layout.intid(irq)?;
-        if self.effects.contains(Effects::LOST_DEACTIVATION)
+        let intid = self.hot.layout.intid(irq)?;
+        if self.hot.effects.contains(Effects::LOST_DEACTIVATION)
             && self.interface().eoi_mode() == crate::EoiMode::Split
             && self.routed_elsewhere(intid, self.platform.this_cpu())
         {
             // What was done to the device comes before the end.
-            self.icc.complete();
+            self.hot.icc.complete();
             return self.distributor.deactivate(intid);
         }
         self.interface().complete(intid)
     }
 
     fn state(&self, irq: Irq) -> Result<LineState, Error> {
-        let intid = self.layout.intid(irq)?;
+        let intid = self.hot.layout.intid(irq)?;
         if intid.kind().is_private() {
             return self.with_own_redistributor(|rd| rd.state(intid));
         }

@@ -24,7 +24,8 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
     /// [`Error::NoSuchCpu`] for an index that is not possible; [`Error::Exists`] if it is
     /// online, or if another CPU came online with this `mpidr`; [`Error::NoUnitForCpu`] if
     /// `mpidr` has no redistributor; [`Error::Timeout`] if that one never powers up, never wakes
-    /// or stays busy; [`Error::Refused`] if system registers are forbidden;
+    /// or stays busy; [`Error::Refused`] if system registers are forbidden, or if the SGI of
+    /// [`Config::ipi`](crate::Config::ipi) is the secure side's;
     /// [`Error::Unsupported`] for a CPU whose priority view differs from the first one's, and
     /// for one whose interface holds no Aff3 on a machine that has CPUs with an Aff3 other than
     /// 0. The CPU is then offline and the call can be repeated. A private interrupt whose
@@ -34,7 +35,7 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
     /// On that CPU, masked; on several CPUs at once. Allocates nothing, calls no `this_cpu`.
     pub fn cpu_online(&self, on: &OnCpu, mpidr: Mpidr) -> Result<(), Error> {
         let slot = self.slot(on.cpu())?;
-        if slot.target().is_some() {
+        if self.online(on.cpu()) {
             return Err(Error::Exists {
                 what: "the online CPU",
             });
@@ -56,7 +57,7 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
         mpidr: Mpidr,
         redistributor: Redistributor<Part<&B>, Asleep>,
     ) -> Result<(), Error> {
-        let interface = CpuInterface::new(&self.icc);
+        let interface = CpuInterface::new(&self.hot.icc);
         let features = interface.probe()?;
         if features.group0 != self.group0 {
             return Err(Error::Unsupported {
@@ -89,20 +90,22 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
                 intid.get()
             );
         }
-        if let Err((_, error)) = interface.enable(&self.setup) {
+        if let Err((_, error)) = interface.enable(&self.hot.setup) {
             slot.redistributor
                 .with(&self.platform, |set_up| *set_up = false);
             return Err(error);
         }
-        if !features.extended_range && self.layout.eppis() + self.layout.espis() != 0 {
+        if !features.extended_range && self.hot.layout.eppis() + self.hot.layout.espis() != 0 {
             irq_warn!("gicv3: {} takes no extended PPI or SPI", on.cpu());
         }
         if !features.range_selector {
-            self.range_selector.store(false, Ordering::Relaxed);
+            self.hot.range_selector.store(false, Ordering::Relaxed);
         }
-        // Release: pairs with the acquire in `Slot::target`.
-        slot.target
-            .store(SgiTarget::new(mpidr).word(), Ordering::Release);
+        let place = self.redistributors.place(mpidr);
+        let place = place.ok_or(super::no_redistributor(mpidr))?;
+        self.hot
+            .targets
+            .online(on.cpu(), place, SgiTarget::new(mpidr))?;
         irq_debug!("gicv3: {} online, affinity {:#x}", on.cpu(), mpidr.get());
         Ok(())
     }
@@ -119,10 +122,10 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
     pub fn cpu_offline(&self, on: &OnCpu) -> Result<(), Error> {
         let cpu = on.cpu();
         let slot = self.slot(cpu)?;
-        if slot.target().is_none() {
+        if !self.online(cpu) {
             return Err(Error::CpuOffline { cpu });
         }
-        slot.target.store(0, Ordering::Release);
+        self.hot.targets.offline(cpu);
         slot.redistributor
             .with(&self.platform, |set_up| *set_up = false);
         self.interface().disable();

@@ -20,6 +20,7 @@ use crate::redistributor::{Awake, Redistributor};
 use crate::regs::Frame;
 use crate::regs::bank::Line;
 use crate::regs::icc::IccBus;
+use crate::sgi::Sgi;
 
 const LINES: usize = (SGIS + PPIS + EPPIS_MAX) as usize;
 
@@ -37,9 +38,13 @@ const EDGE: u32 = 1 << 10;
 pub(super) struct Template([AtomicU32; LINES]);
 
 impl Template {
-    pub(super) fn new(priority: u8) -> Self {
-        Self(core::array::from_fn(|_| {
-            AtomicU32::new(u32::from(priority))
+    /// All masked but `ipi`, with this `IPRIORITYR` byte.
+    pub(super) fn new(priority: u8, ipi: Option<Sgi>) -> Self {
+        let ipi = ipi.and_then(|sgi| Line::of(sgi.intid()));
+        let ipi = ipi.map(|line| line.index);
+        Self(core::array::from_fn(|index| {
+            let enabled = if ipi == Some(index) { ENABLED } else { 0 };
+            AtomicU32::new(u32::from(priority) | enabled)
         }))
     }
 
@@ -103,9 +108,22 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
             }
             if word & ENABLED != 0 {
                 rd.unmask(intid)?;
+                self.check_ipi(rd, intid)?;
             }
         }
         Ok(refused)
+    }
+
+    /// An SGI that firmware keeps for itself ignores all we write to it: not the one for IPIs.
+    fn check_ipi(&self, rd: &OwnRedistributor<'_, B>, intid: IntId) -> Result<(), Error> {
+        let ipi = self.hot.ipi.is_some_and(|sgi| sgi.intid() == intid);
+        if ipi && rd.state(intid)?.masked {
+            return Err(Error::Refused {
+                register: "GICR_ISENABLER0",
+                value: 0,
+            });
+        }
+        Ok(())
     }
 
     /// Brings priority and trigger of `intid` to what the template says by now.
@@ -193,7 +211,7 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
         priority: Priority,
     ) -> Result<(), Error> {
         let word = self.template.word(intid)?;
-        self.layout.check(intid)?;
+        self.hot.layout.check(intid)?;
         let trigger = match (intid.kind(), trigger) {
             (Kind::Sgi, Trigger::Edge) => 0,
             (Kind::Sgi, Trigger::Level) => {
@@ -239,7 +257,7 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
 
     fn enable_private(&self, intid: IntId, enabled: u32) -> Result<(), Error> {
         let word = self.template.word(intid)?;
-        self.layout.check(intid)?;
+        self.hot.layout.check(intid)?;
         replace(word, ENABLED, enabled);
         self.with_all_redistributors(intid, |rd| self.apply_enable(rd, intid))
     }

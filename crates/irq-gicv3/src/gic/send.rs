@@ -19,13 +19,13 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
     /// Any.
     #[inline]
     pub fn sgi_target(&self, cpu: CpuIndex) -> Result<SgiTarget, Error> {
-        self.slot(cpu)?.target().ok_or(Error::CpuOffline { cpu })
+        self.hot.targets.get(cpu)
     }
 
     #[inline]
-    fn check(&self, target: SgiTarget) -> Result<(), Error> {
+    pub(super) fn check(&self, target: SgiTarget) -> Result<(), Error> {
         // Relaxed: a CPU's interface is known before its target is handed out.
-        if target.needs_range_selector() && !self.range_selector.load(Relaxed) {
+        if target.needs_range_selector() && !self.hot.range_selector.load(Relaxed) {
             return Err(Error::Unsupported {
                 feature: "SGIs to Aff0 above 15 (RSS)",
             });

@@ -35,9 +35,9 @@ impl<P: Platform, B: Frame, C: IccBus> fmt::Display for Snapshot<'_, P, B, C> {
             gic.distributor.ctlr(),
             features.typer,
             features.iidr,
-            gic.effects.bits(),
+            gic.hot.effects.bits(),
         )?;
-        for (cpu, slot) in gic.slots.iter().filter(|(_, slot)| slot.target().is_some()) {
+        for (cpu, slot) in gic.slots.iter().filter(|(cpu, _)| gic.online(*cpu)) {
             writeln!(
                 f,
                 "{cpu} affinity {} spurious {} special {} unknown {}",

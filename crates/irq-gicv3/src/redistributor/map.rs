@@ -33,8 +33,43 @@ struct Entry {
     offset: usize,
     len: usize,
     features: Features,
+    /// Where its CPU is among the targets of SGIs.
+    place: Place,
     /// A CPU has it.
     claimed: AtomicBool,
+}
+
+/// Where a CPU is among the targets of SGIs: the dense number of its cluster, and its bit in
+/// the `TargetList` there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place(u32);
+
+impl Place {
+    const POSITION: u32 = 0xf;
+
+    /// The member of `cluster` with this Aff0, or just the lower 4 bits of it.
+    pub(crate) const fn new(cluster: u32, affinity: u32) -> Self {
+        Self(cluster << 4 | affinity & Self::POSITION)
+    }
+
+    /// From the word of another.
+    pub(crate) const fn from_word(word: u32) -> Self {
+        Self(word)
+    }
+
+    /// Both in one word.
+    pub(crate) const fn get(self) -> u32 {
+        self.0
+    }
+
+    pub(crate) const fn cluster(self) -> usize {
+        (self.0 >> 4) as usize
+    }
+
+    /// 0 to 15.
+    pub(crate) const fn position(self) -> usize {
+        (self.0 & Self::POSITION) as usize
+    }
 }
 
 /// The redistributors of a machine, found once, by affinity.
@@ -45,6 +80,7 @@ pub struct RedistributorMap<B = Mmio> {
     entries: Vec<Entry>,
     /// The bits of `GICR_TYPER[63:32]` that count.
     mask: u32,
+    clusters: u32,
 }
 
 impl<B: Frame> RedistributorMap<B> {
@@ -112,6 +148,7 @@ impl<B: Frame> RedistributorMap<B> {
                     offset,
                     len: frames.min(bus.extent() - offset),
                     features: Features::new(typer, effects),
+                    place: Place(0),
                     claimed: AtomicBool::new(false),
                 };
                 try_push(&mut entries, entry)?;
@@ -135,6 +172,7 @@ impl<B: Frame> RedistributorMap<B> {
                 affinity: pair[0].affinity.get(),
             });
         }
+        let clusters = number_clusters(&mut entries, mask);
         irq_debug!(
             "gicv3: {} redistributors in {} regions",
             entries.len(),
@@ -144,6 +182,7 @@ impl<B: Frame> RedistributorMap<B> {
             regions,
             entries,
             mask,
+            clusters,
         })
     }
 
@@ -193,6 +232,17 @@ impl<B: Frame> RedistributorMap<B> {
         Ok(Redistributor::known(part, entry.features))
     }
 
+    /// Where the CPU `mpidr` is among the targets of SGIs.
+    pub(crate) fn place(&self, mpidr: Mpidr) -> Option<Place> {
+        Some(self.entry(mpidr)?.place)
+    }
+
+    /// How many clusters the redistributors show: groups that agree in all but the lower 4 bits
+    /// of Aff0.
+    pub(crate) fn clusters(&self) -> usize {
+        self.clusters as usize
+    }
+
     /// Whether the CPU `mpidr` has a redistributor.
     pub fn contains(&self, mpidr: Mpidr) -> bool {
         self.entry(mpidr).is_some()
@@ -221,6 +271,19 @@ impl<B: Frame> RedistributorMap<B> {
             .min()
             .unwrap_or(0)
     }
+}
+
+/// Numbers the clusters of `entries`, which are sorted, and says how many there are.
+fn number_clusters(entries: &mut [Entry], mask: u32) -> u32 {
+    let (mut clusters, mut last) = (0, None);
+    for entry in entries {
+        let affinity = entry.affinity.get() & mask;
+        let key = Some(affinity & !Place::POSITION);
+        clusters += u32::from(key != last);
+        last = key;
+        entry.place = Place::new(clusters - 1, affinity);
+    }
+    clusters
 }
 
 /// Refuses regions that cannot hold a redistributor each; touches nothing.

@@ -176,12 +176,10 @@ impl CpuInterface {
 
     /// The group priority of what is being handled, or [`IDLE`].
     pub fn running(&self) -> u16 {
-        let first = (0..128).find(|level| {
-            self.apr
-                .iter()
-                .any(|bank| bank[level / 32] >> (level % 32) & 1 != 0)
-        });
-        first.map_or(IDLE, |level| (level as u16) << (8 - self.prebits()))
+        let word = |n: usize| self.apr.iter().fold(0, |all, bank| all | bank[n]);
+        let first = (0..4).find(|&n| word(n) != 0);
+        let level = first.map(|n| 32 * n as u32 + word(n).trailing_zeros());
+        level.map_or(IDLE, |level| (level as u16) << (8 - self.prebits()))
     }
 
     pub fn set_active_priority(&mut self, group: Group, priority: u8) {

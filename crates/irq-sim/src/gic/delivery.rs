@@ -68,7 +68,9 @@ impl State {
         let private = private.filter_map(|(index, source)| ready(private_intid(index), source));
         let affinity = interface.spec.affinity;
         let here = |source: &Source| {
-            Distributor::targets(source, affinity)
+            // First: most are not, and machines of hundreds of CPUs ask often.
+            source.pending()
+                && Distributor::targets(source, affinity)
                 && (source.route & 1 << 31 == 0 || rd.takes_any(source.group(self.dist.ds)))
         };
         let shared = self.dist.sources().filter(|(_, source)| here(source));
