@@ -4,6 +4,7 @@
 extern crate alloc;
 
 pub mod gicv3;
+pub mod heap;
 pub mod hermit;
 #[cfg(irq_trace)]
 pub mod lines;

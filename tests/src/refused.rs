@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the compiler refuses. Each item is a doctest that must not compile, with the code of its
-//! error.
+//! error; but for `OutcomeIsNotDropped`, which a denied lint refuses and no code tells, and for
+//! `ControlIsNotGeneric` and `NamesAreRight`, which must compile.
 
 /// The proof of a CPU cannot be carried to another one.
 ///
@@ -78,6 +79,15 @@ pub struct ActionIsNoFnMut;
 #[cfg(doctest)]
 pub struct ActionIsShared;
 
+/// What a value is made exclusive for moves between CPUs, and so must it.
+///
+/// ```compile_fail,E0277
+/// fn shared<T: Sync>() {}
+/// shared::<irq_hal::exclusive::Exclusive<std::rc::Rc<u32>>>();
+/// ```
+#[cfg(doctest)]
+pub struct ExclusiveOfRcIsNotShared;
+
 /// Who says that a window is mapped, says so in an unsafe block.
 ///
 /// ```compile_fail,E0133
@@ -122,11 +132,12 @@ pub struct ControlIsNotGeneric;
 ///
 /// ```
 /// use irq_core::{Action, Answer, Controller, Interrupts, IrqContext, Registration};
-/// use irq_hal::{Bus, CpuIndex, Mmio, access::W1, percpu::OnCpu};
+/// use irq_hal::{Bus, CpuIndex, Mmio, access::W1, exclusive::Exclusive, percpu::OnCpu};
 ///
 /// fn named<T>() {}
 /// named::<OnCpu>();
 /// named::<IrqContext<'static>>();
+/// named::<Exclusive<std::rc::Rc<u32>>>();
 /// named::<irq_gicv3::CpuInterface<irq_gicv3::SysRegs>>();
 /// fn right<B: Bus<u32>>(register: W1<B, u32>) {
 ///     register.write_ones(1);

@@ -16,8 +16,9 @@ use irq_gicv3::gic::Active;
 use irq_gicv3::quirks::{Machine as Facts, Quirks};
 use irq_gicv3::sgi::SgiCommand;
 use irq_gicv3::{CpuInterface, EoiMode, IntId, Mpidr, Priority, RedistributorMap, Sgi, SgiTarget};
-use irq_hal::Error;
+use irq_hal::{Barrier, Bus, Error};
 use irq_sim::SimPlatform;
+use irq_sim::gic::sysreg::ICC_IGRPEN0_EL1;
 use irq_sim::gic::{GicModel, Security};
 use irq_tests::gicv3::SimGic;
 use irq_tests::system::{Plan, System, entry};
@@ -231,9 +232,12 @@ fn two_controllers_are_chosen_at_run_time_by_an_enum_and_drivers_see_neither() {
 
 #[test]
 fn entries_from_the_irq_and_the_fiq_vector_are_one_function() {
-    // An FIQ that is the secure side's, or another group's, is nothing of ours.
+    const FIRMWARES: u32 = SPI + 1;
     let system = System::new(&Plan {
-        change: |builder| builder.security(Security::Two { fiq: false }),
+        change: |builder| {
+            let two = builder.security(Security::Two { fiq: false });
+            two.secure_sources(vec![FIRMWARES])
+        },
         ..Plan::new(1, 1)
     });
     let control = system.control();
@@ -248,9 +252,34 @@ fn entries_from_the_irq_and_the_fiq_vector_are_one_function() {
     model.line(SPI).assert();
     assert!(model.signalled(0));
     assert_eq!(enter().taken, Taken::Handled);
-    // The vector that found nothing, and a second call of the one that found it.
+    // A second call of the vector that found it.
     assert_eq!(enter().taken, Taken::Nothing);
-    assert_eq!(system.interrupts.counts(irq).unwrap().taken, 1);
+
+    // Firmware's interrupt, of Group 0, is signalled as an FIQ: nothing of ours, and it stays
+    // pending for firmware, whatever waits behind it.
+    let secure = model.gicd().secure();
+    Bus::<u8>::store(&secure, 0x400 + FIRMWARES as usize, 0x40); // GICD_IPRIORITYR
+    Bus::<u32>::store(&secure, 0x104, 1 << (FIRMWARES - 32)); // GICD_ISENABLER1
+    let groups = Bus::<u32>::load(&secure, 0) & 0x77;
+    Bus::<u32>::store(&secure, 0, groups | 1); // GICD_CTLR.EnableGrp0
+    let icc = model.icc(0).secure();
+    icc.store(ICC_IGRPEN0_EL1, 1);
+    icc.synchronize();
+    for ours_too in [false, true] {
+        if ours_too {
+            model.line(SPI).assert();
+        }
+        model.line(FIRMWARES).assert();
+        assert_eq!((model.signalled(0), model.signalled_fiq(0)), (false, true));
+        assert_eq!(enter().taken, Taken::Nothing);
+        assert_eq!(model.handling(0), []);
+        assert!(model.source(FIRMWARES).pending && !model.source(FIRMWARES).active);
+        model.line(FIRMWARES).deassert();
+    }
+    // The FIQ is gone when the vector looks: what is left is taken all the same.
+    assert_eq!(enter().taken, Taken::Handled);
+    assert_eq!(enter().taken, Taken::Nothing);
+    assert_eq!(system.interrupts.counts(irq).unwrap().taken, 2);
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn report(_: usize, report: &Report) {
     panic!("{} was shut off", report.irq);
 }
 
-/// `who` asked which CPU it is on so often, over all CPUs.
+/// How often the platform was asked which CPU runs, over all CPUs.
 fn asked(sim: &SimPlatform) -> u64 {
     (0..sim.cpus()).map(|cpu| sim.this_cpu_calls(cpu)).sum()
 }

@@ -4,8 +4,6 @@
 //! The model keeps a log and so allocates; here plain memory that does not stands for the
 //! registers.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
 
 use irq_core::{Flow, IrqContext, Lines, Trigger};
@@ -13,37 +11,11 @@ use irq_gicv3::{Config, Description, EoiMode, Gic, IntId, Mpidr, Priority, Sgi};
 use irq_hal::percpu::OnCpu;
 use irq_hal::{Bus, CpuIndex, Platform};
 use irq_sim::SimPlatform;
+use irq_tests::heap::{Counting, allocations};
 use irq_tests::plain::{Interface, Plain};
-
-thread_local! {
-    static COUNT: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: every call goes to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        COUNT.set(COUNT.get() + 1);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-/// How often `f` allocated.
-fn allocations(f: impl FnOnce()) -> u64 {
-    let before = COUNT.get();
-    f();
-    COUNT.get() - before
-}
 
 #[test]
 fn entry_end_send_mask_and_cpus_that_come_and_go_allocate_nothing() {

@@ -421,12 +421,8 @@ fn cpus_beyond_the_possible_ones_are_refused() {
         assert_eq!(error, Err(Error::NoSuchCpu { cpu }));
     });
     assert_eq!(seen.accesses(), 0);
-    assert_eq!(
-        machine.online(0),
-        Err(Error::Exists {
-            what: "the online CPU"
-        })
-    );
+    let cpu = CpuIndex::new(0);
+    assert_eq!(machine.online(0), Err(Error::CpuIsOnline { cpu }));
 }
 
 #[test]

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! IPIs, remote calls and interrupts allocate nothing, counted by the allocator itself.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
 
 use irq_core::cpu::{CpuIndex, NodeId};
@@ -14,38 +12,12 @@ use irq_gicv3::{Config, Description, Gic, Mpidr};
 use irq_hal::Platform;
 use irq_sim::SimPlatform;
 use irq_tests::gicv3::{IPI, cpu_set};
+use irq_tests::heap::{Counting, allocations};
 use irq_tests::plain::{Interface, Plain};
 use irq_tests::system::{entry, kind};
 
-thread_local! {
-    static COUNT: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: every call goes to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        COUNT.set(COUNT.get() + 1);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
-
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-/// How often `f` allocated.
-fn allocations(f: impl FnOnce()) -> u64 {
-    let before = COUNT.get();
-    f();
-    COUNT.get() - before
-}
 
 fn nothing(_: usize, _: &ActionContext<'_>) {}
 

@@ -207,21 +207,24 @@ fn a_remote_call_costs_its_caller_one_register_write_and_its_target_one_receive(
         word * 2 + cpu.index()
     }
     let system = system(2, 2);
-    let Machinery { sent, got, result } = call(&system, twice, 21);
+    let Called { sent, got, result } = call(&system, twice, 21);
     assert_eq!(result, Ok(43));
     assert_eq!(registers(&sent), [SEND]);
     assert_eq!(sent.barriers(Fence::Publish), 1);
     assert_eq!(registers(&got), RECEIVE);
 }
 
-struct Machinery {
+/// What a remote call did to the controller, and what came of it.
+struct Called {
+    /// By the caller.
     sent: Trace,
+    /// By the target.
     got: Trace,
     result: Result<usize, irq_hal::Error>,
 }
 
 /// CPU 0 calls CPU 1, which has a thread of its own.
-fn call(system: &System, function: irq_core::Callback, word: usize) -> Machinery {
+fn call(system: &System, function: irq_core::Callback, word: usize) -> Called {
     let machine = &system.machine;
     let start = machine.sim.log().mark();
     let result = std::thread::scope(|scope| {
@@ -238,7 +241,7 @@ fn call(system: &System, function: irq_core::Callback, word: usize) -> Machinery
         })
     });
     let trace = machine.sim.log().since(start);
-    Machinery {
+    Called {
         sent: trace.by(CpuIndex::new(0)),
         got: trace.by(CpuIndex::new(1)),
         result,

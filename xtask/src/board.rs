@@ -5,6 +5,7 @@
 //! in which arguments come.
 
 use std::collections::{BTreeMap, HashSet};
+use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -14,6 +15,7 @@ use crate::boot::command;
 use crate::boot::report::Verdict;
 use crate::refused::refuse;
 use crate::topology::Topology;
+use crate::version::Version;
 
 /// One board: an image and the machines it boots on.
 #[derive(Clone, Debug, Deserialize)]
@@ -161,6 +163,9 @@ pub struct Planned {
     /// Text that the console must show.
     #[serde(default)]
     pub console: Option<String>,
+    /// How many tests are skipped, exactly, of a boot that passes.
+    #[serde(default)]
+    pub skips: usize,
     /// A shorter silence than the board's.
     #[serde(default)]
     pub silence_s: Option<u64>,
@@ -219,11 +224,15 @@ impl Board {
         unique("scenarios", self.scenarios.iter().map(|s| &s.name))?;
         unique("boots", self.boots.iter().map(|b| &b.name))?;
         unique("refusals", self.refusals.iter().map(|r| &r.name))?;
-        for scenario in &self.scenarios {
-            let ok = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
-            if scenario.name.is_empty() || !scenario.name.bytes().all(ok) {
-                bail!("`{}` is not a scenario's name ([a-z0-9_])", scenario.name);
-            }
+        named("scenario", "", self.scenarios.iter().map(|s| &s.name))?;
+        named("machine", "-", self.machines.iter().map(|m| &m.name))?;
+        named("boot", "", self.boots.iter().map(|b| &b.name))?;
+        named("bench", "", self.benches.iter().map(|b| &b.name))?;
+        if Version::find(&self.qemu.min_version).is_none() {
+            bail!("`{}` is no version", self.qemu.min_version);
+        }
+        if self.limits.silence_s == 0 || self.limits.limit_s == 0 {
+            bail!("a limit of 0 s");
         }
         for machine in &self.machines {
             if machine.max_cpus == 0 || machine.max_nodes == 0 || machine.max_threads == 0 {
@@ -239,6 +248,9 @@ impl Board {
                 .with_context(|| format!("boot {}", boot.name))?;
             if !boot.benches.is_empty() {
                 bail!("boot {}: only a bench has benches", boot.name);
+            }
+            if boot.expect != Verdict::Passed && boot.skips > 0 {
+                bail!("boot {}: only one that passes tells its skips", boot.name);
             }
         }
         for bench in &self.benches {
@@ -256,6 +268,12 @@ impl Board {
             bail!("no machine {}", boot.machine)
         };
         boot.topology().check(machine)?;
+        if boot.scenarios.is_empty() {
+            bail!("no scenario");
+        }
+        if boot.silence_s == Some(0) {
+            bail!("a limit of 0 s");
+        }
         if let Some(s) = boot.scenarios.iter().find(|s| self.scenario(s).is_none()) {
             bail!("no scenario {s}");
         }
@@ -269,6 +287,17 @@ fn unique<'a>(what: &str, names: impl Iterator<Item = &'a String>) -> Result<()>
     for name in names {
         if !seen.insert(name) {
             bail!("two {what} have the name {name}");
+        }
+    }
+    Ok(())
+}
+
+/// Names become folders and words of command lines: `[a-z0-9_]`, and what `more` holds.
+fn named<'a>(what: &str, more: &str, names: impl Iterator<Item = &'a String>) -> Result<()> {
+    let ok = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    for name in names {
+        if name.is_empty() || !name.chars().all(|c| ok(c) || more.contains(c)) {
+            bail!("`{name}` is not a {what}'s name ([a-z0-9_{more}])");
         }
     }
     Ok(())
@@ -294,8 +323,13 @@ pub fn load_all(root: &Path) -> Result<Vec<Board>> {
     let mut boards = Vec::new();
     for entry in entries {
         let file = entry?.path().join("board.toml");
-        let Ok(text) = std::fs::read_to_string(&file) else {
-            continue;
+        let text = match std::fs::read_to_string(&file) {
+            Ok(text) => text,
+            // A folder without one, as the boards' common code is, or no folder.
+            Err(why) if matches!(why.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                continue;
+            }
+            Err(why) => refuse!("cannot read {}: {why}", file.display()),
         };
         let name = file
             .parent()

@@ -96,6 +96,79 @@ fn a_limit_of_zero_is_an_error() {
 }
 
 #[test]
+fn a_limit_of_no_time_is_an_error() {
+    broken(
+        "[image]",
+        "[limits]\nsilence_s = 0\n[image]",
+        "a limit of 0 s",
+    );
+    let boot = "scenarios = [\"smoke\"]";
+    broken(
+        boot,
+        &format!("{boot}\nsilence_s = 0"),
+        "boot it_boots: a limit of 0 s",
+    );
+}
+
+#[test]
+fn a_name_that_would_leave_its_folder_or_its_word_is_an_error() {
+    for (from, what) in [
+        ("[[machine]]\n        name = \"one\"", "machine"),
+        ("[[scenario]]\n        name = \"die\"", "scenario"),
+        ("[[boot]]\n        name = \"it_boots\"", "boot"),
+    ] {
+        for name in ["../x", "", "a b", "a,b", "A"] {
+            let (head, _) = from.rsplit_once("= ").unwrap();
+            broken(
+                from,
+                &format!("{head}= \"{name}\""),
+                &format!("`{name}` is not a {what}'s name"),
+            );
+        }
+    }
+}
+
+#[test]
+fn a_version_that_is_none_is_an_error() {
+    broken("\"10.0\"", "\"ten\"", "`ten` is no version");
+}
+
+#[test]
+fn a_boot_that_runs_nothing_is_an_error() {
+    broken(
+        "scenarios = [\"smoke\"]",
+        "scenarios = []",
+        "boot it_boots: no scenario",
+    );
+}
+
+#[test]
+fn only_a_boot_that_passes_tells_its_skips() {
+    let boot = "scenarios = [\"smoke\"]";
+    let skips = format!("{boot}\nskips = 2");
+    let board = Board::parse("b", &SAMPLE.replace(boot, &skips)).unwrap();
+    assert_eq!(board.boots[0].skips, 2);
+    broken(
+        boot,
+        &format!("{skips}\nexpect = \"died\""),
+        "only one that passes tells its skips",
+    );
+}
+
+#[test]
+fn a_board_that_cannot_be_read_is_refused_and_a_folder_without_one_is_none() {
+    let root = tempfile::tempdir().unwrap();
+    let boards = root.path().join("boards");
+    std::fs::create_dir_all(boards.join("common")).unwrap();
+    std::fs::write(boards.join("README.md"), "").unwrap();
+    assert!(load_all(root.path()).unwrap().is_empty());
+    std::fs::write(boards.join("common/board.toml"), b"\xff").unwrap();
+    let error = load_all(root.path()).unwrap_err();
+    assert!(error.is::<crate::refused::Refused>());
+    assert!(error.to_string().starts_with("cannot read "), "{error}");
+}
+
+#[test]
 fn a_boot_whose_topology_is_wrong_is_an_error_before_any_boots() {
     broken(
         "cpus = 1\n        nodes = 1\n        scenarios",

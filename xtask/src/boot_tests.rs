@@ -105,6 +105,10 @@ fn judge(test: &Planned, boot: Boot, console: &str) -> Rows {
     {
         trouble.push(format!("the console does not say `{text}`"));
     }
+    let skips = boot.count(Outcome::Skipped);
+    if test.expect == Verdict::Passed && skips != test.skips {
+        trouble.push(format!("{skips} tests were skipped, not {}", test.skips));
+    }
     let own = row(
         &test.name,
         (!trouble.is_empty()).then(|| trouble.join("; ")),
@@ -220,6 +224,22 @@ mod tests {
                 ("n".into(), Outcome::Failed)
             ]
         );
+    }
+
+    #[test]
+    fn a_boot_that_skips_other_tests_than_it_tells_fails() {
+        let skipped = || {
+            let mut boot = boot(Verdict::Passed, "");
+            boot.tests[0].verdict = Outcome::Skipped;
+            boot
+        };
+        let rows = judge(&test(""), skipped(), "");
+        assert_eq!(rows[1].verdict, Outcome::Failed);
+        assert_eq!(rows[1].text, "1 tests were skipped, not 0");
+        let rows = judge(&test("skips = 1"), skipped(), "");
+        assert_eq!(verdicts(&rows), [("n/s.a".into(), Outcome::Skipped)]);
+        let rows = judge(&test("skips = 1"), boot(Verdict::Passed, ""), "");
+        assert_eq!(rows[1].verdict, Outcome::Failed);
     }
 
     #[test]

@@ -21,6 +21,7 @@
 
 extern crate alloc;
 
+pub mod asked;
 pub mod bench;
 #[cfg(target_os = "none")]
 pub mod binlog;

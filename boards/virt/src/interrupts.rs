@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The interrupt controller's bring-up, and the way in.
 
+use alloc::boxed::Box;
 use core::any::Any;
 
 use boards_common::cmdline::CommandLine;
@@ -13,7 +14,7 @@ use irq_gicv3::{Config, EoiMode, Gic, IntId, Mpidr, Priority, Sgi, SysRegs, fdt}
 use irq_hal::heap::try_vec;
 use irq_hal::percpu::{self, OnCpu};
 use irq_hal::{CpuIndex, Error, Platform};
-use spin::Once;
+use once_cell::race::OnceRef;
 
 use crate::bench::{Bench, UartLine, VirtualTimer};
 use crate::cpu::{self, CpuBlock};
@@ -55,7 +56,7 @@ pub struct System {
     pub eoi_mode: EoiMode,
 }
 
-static SYSTEM: Once<System> = Once::new();
+static SYSTEM: OnceRef<'static, System> = OnceRef::new();
 
 /// Brings the controller and the boot CPU's part of it up, lets interrupts in, and starts the
 /// other CPUs.
@@ -135,7 +136,7 @@ pub fn bring_up(tree: &Tree<'_>, line: CommandLine<'_>) -> Result<Bench, Error> 
         detector: Some(lockup::DETECTOR),
         ..Setup::new(possible, gic.irqs())
     })?;
-    let system = SYSTEM.call_once(|| System {
+    let system: &_ = Box::leak(Box::new(System {
         gic,
         interrupts,
         blocks,
@@ -147,7 +148,10 @@ pub fn bring_up(tree: &Tree<'_>, line: CommandLine<'_>) -> Result<Bench, Error> 
         spare,
         wake,
         eoi_mode,
-    });
+    }));
+    SYSTEM.set(system).map_err(|()| Error::Exists {
+        what: "what the entry needs",
+    })?;
     percpu::masked(&MACHINE, |on| system.cpu_online(on))?;
     system.crew.report(cpu::this().index, Ok(()));
     cpu::unmask();

@@ -29,6 +29,7 @@ mod vectors;
 
 use core::ptr::NonNull;
 
+use boards_common::asked::Asked;
 use boards_common::cmdline::CommandLine;
 use boards_common::devicetree::{Device, Tree};
 use boards_common::{harness, heap, machine, println, scenario};
@@ -58,6 +59,7 @@ extern "C" fn main(tree: usize) -> ! {
         MACHINE.set_conduit(conduit);
     }
     let line = CommandLine::new(tree.bootargs());
+    Asked::of(line).install();
     harness::silence(&MACHINE, line);
     if let Err(error) = conduit {
         println!("no way to power off: {error}");

@@ -70,8 +70,7 @@ vector_table:
 
     FATAL   4                   // EL1 on SP_EL1
     .balign 0x80                // IRQ
-    sub     sp, sp, #{frame}
-    stp     x0, x1, [sp]
+    stp     x0, x1, [sp, #-{frame}]!
     stp     x2, x3, [sp, #16]
     stp     x4, x5, [sp, #32]
     stp     x6, x7, [sp, #48]
@@ -86,7 +85,20 @@ vector_table:
     stp     x0, x1, [sp, #160]
     mov     x0, sp
     bl      {enter}
-    b       return_from_irq
+    ldp     x0, x1, [sp, #160]
+    msr     elr_el1, x0
+    msr     spsr_el1, x1
+    ldp     x2, x3, [sp, #16]
+    ldp     x4, x5, [sp, #32]
+    ldp     x6, x7, [sp, #48]
+    ldp     x8, x9, [sp, #64]
+    ldp     x10, x11, [sp, #80]
+    ldp     x12, x13, [sp, #96]
+    ldp     x14, x15, [sp, #112]
+    ldp     x16, x17, [sp, #128]
+    ldp     x18, x30, [sp, #144]
+    ldp     x0, x1, [sp], #{frame}
+    eret
     FATAL   6
     FATAL   7
 
@@ -100,23 +112,6 @@ vector_table:
     FATAL   14
     FATAL   15
     .balign 0x80
-
-return_from_irq:
-    ldp     x0, x1, [sp, #160]
-    msr     elr_el1, x0
-    msr     spsr_el1, x1
-    ldp     x0, x1, [sp]
-    ldp     x2, x3, [sp, #16]
-    ldp     x4, x5, [sp, #32]
-    ldp     x6, x7, [sp, #48]
-    ldp     x8, x9, [sp, #64]
-    ldp     x10, x11, [sp, #80]
-    ldp     x12, x13, [sp, #96]
-    ldp     x14, x15, [sp, #112]
-    ldp     x16, x17, [sp, #128]
-    ldp     x18, x30, [sp, #144]
-    add     sp, sp, #{frame}
-    eret
 
 fatal_exception:
     stp     x2, x3, [sp, #16]

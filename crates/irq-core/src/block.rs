@@ -12,7 +12,7 @@ use irq_hal::removal::Reader;
 
 use crate::counts::{CpuCounts, Tally};
 use crate::ipi;
-use crate::lockup::Line;
+use crate::lockup::{Line, NOT_DEFERRED};
 use crate::setup::{Setup, Shape};
 
 /// Everything that one CPU writes, on cache lines of its own: for an embedder that places it
@@ -28,6 +28,9 @@ impl CpuBlock {
     /// # Errors
     /// [`Error::OutOfMemory`]; [`Error::Invalid`] for a setup that
     /// [`Interrupts::new`](crate::Interrupts::new) refuses.
+    ///
+    /// # Context
+    /// Any that may allocate.
     pub fn try_new(setup: &Setup<'_>) -> Result<Self, Error> {
         let parts = Parts::new(setup.shape()?)?;
         Ok(Self(CachePadded::new(Reader::new(parts))))
@@ -101,7 +104,7 @@ impl Parts {
     pub(crate) fn reset(&self) {
         self.tallies.iter().for_each(Tally::reset);
         for line in &self.lines {
-            line.deferred.store(0, Relaxed);
+            line.deferred.store(NOT_DEFERRED, Relaxed);
             line.window.reset();
         }
         self.odd.nothing.store(0, Relaxed);

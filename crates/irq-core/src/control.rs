@@ -8,10 +8,12 @@ use irq_hal::{CpuIndex, Error, Platform, percpu};
 
 use crate::action::{Action, Call};
 use crate::counts::Counts;
-use crate::descriptor::{Upkeep, patience};
+use crate::descriptor::Upkeep;
 use crate::driver::Lines;
 use crate::interrupts::Interrupts;
 use crate::irq::{Irq, LineState, Trigger};
+use crate::lockup::NOT_DEFERRED;
+use crate::patience::patience;
 use crate::registration::Registration;
 
 /// The interrupts with their platform and their controller, for device drivers: it names
@@ -34,19 +36,14 @@ impl<'a> Control<'a> {
         self.platform
     }
 
-    /// The controller's lines.
-    pub const fn lines(&self) -> &'a dyn Lines {
-        self.lines
-    }
-
     /// Puts `action` on `irq`, behind those that are there. The line is left as it is: masked,
     /// until its owner unmasks it.
     ///
     /// # Errors
     /// [`Error::NoSuchIrq`]; [`Error::Exists`] if this action, or one that is there, does not
-    /// share, and for the interrupt of the IPIs; [`Error::Unsupported`] for a shared end-first action; [`Error::Context`] from
-    /// inside a handler; [`Error::OutOfMemory`]; [`Error::Timeout`] if another change of this
-    /// interrupt does not end.
+    /// share, and for the interrupt of the IPIs; [`Error::Unsupported`] for a shared end-first
+    /// action; [`Error::Context`] from inside a handler; [`Error::OutOfMemory`];
+    /// [`Error::Timeout`] if another change of this interrupt does not end.
     ///
     /// # Context
     /// Thread, interrupts unmasked and no lock held; at any time after construction.
@@ -75,6 +72,9 @@ impl<'a> Control<'a> {
     ///
     /// # Errors
     /// Those of the controller.
+    ///
+    /// # Context
+    /// As [`Lines`].
     pub fn mask(&self, irq: Irq) -> Result<(), Error> {
         self.lines.mask(irq)
     }
@@ -84,6 +84,9 @@ impl<'a> Control<'a> {
     ///
     /// # Errors
     /// Those of the controller.
+    ///
+    /// # Context
+    /// As [`Lines`].
     pub fn unmask(&self, irq: Irq) -> Result<(), Error> {
         if let Ok((_, upkeep)) = self.interrupts.upkeep(irq) {
             percpu::masked(self.platform, |on| {
@@ -99,6 +102,9 @@ impl<'a> Control<'a> {
     ///
     /// # Errors
     /// Those of the controller.
+    ///
+    /// # Context
+    /// As [`Lines`].
     pub fn set_trigger(&self, irq: Irq, trigger: Trigger) -> Result<(), Error> {
         self.lines.set_trigger(irq, trigger)
     }
@@ -107,6 +113,9 @@ impl<'a> Control<'a> {
     ///
     /// # Errors
     /// Those of the controller.
+    ///
+    /// # Context
+    /// As [`Lines`].
     pub fn retrigger(&self, irq: Irq) -> Result<(), Error> {
         self.lines.retrigger(irq)
     }
@@ -115,6 +124,9 @@ impl<'a> Control<'a> {
     ///
     /// # Errors
     /// Those of the controller.
+    ///
+    /// # Context
+    /// As [`Lines`].
     pub fn state(&self, irq: Irq) -> Result<LineState, Error> {
         self.lines.state(irq)
     }
@@ -124,7 +136,7 @@ impl<'a> Control<'a> {
     /// first: it waits for the handlers that run, bounded.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if it is not deferred (here, if it is private), or was completed
+    /// [`Error::NotDeferred`] (here, if it is private), also if it was completed
     /// before; [`Error::NoSuchIrq`]; [`Error::Context`] from inside a handler that would have to
     /// end first; [`Error::Timeout`] if a handler does not; those of the controller, and the
     /// interrupt stays deferred then.
@@ -143,10 +155,7 @@ impl<'a> Control<'a> {
         if self.complete_deferred(irq, upkeep, None)? {
             return Ok(());
         }
-        Err(Error::Invalid {
-            what: "completion of an irq that is not deferred,",
-            value: u64::from(irq.get()),
-        })
+        Err(Error::NotDeferred { irq: irq.get() })
     }
 
     /// Completes `irq` if it is deferred, by the action `by` if one is named: then the line is
@@ -159,14 +168,15 @@ impl<'a> Control<'a> {
             // Acquire: pairs with the release in the dispatch, so that the completion comes
             // after the deferral. One call gets the mark.
             let deferred = match by {
-                None => line.deferred.swap(0, Acquire),
+                None => line.deferred.swap(NOT_DEFERRED, Acquire),
                 // The caller has waited for the handlers: the deferral comes before it.
                 Some(id) => {
-                    let taken = line.deferred.compare_exchange(id, 0, Relaxed, Relaxed);
-                    taken.unwrap_or_default()
+                    let mark = &line.deferred;
+                    let taken = mark.compare_exchange(id, NOT_DEFERRED, Relaxed, Relaxed);
+                    taken.unwrap_or(NOT_DEFERRED)
                 }
             };
-            if deferred == 0 {
+            if deferred == NOT_DEFERRED {
                 return Ok(false);
             }
             let masked = match by {
@@ -220,11 +230,17 @@ impl<'a> Control<'a> {
     }
 
     /// How often `irq` was taken: [`Interrupts::counts`].
+    ///
+    /// # Context
+    /// Any.
     pub fn counts(&self, irq: Irq) -> Option<Counts> {
         self.interrupts.counts(irq)
     }
 
     /// How often `cpu` took the private interrupt `irq`: [`Interrupts::counts_on`].
+    ///
+    /// # Context
+    /// Any.
     pub fn counts_on(&self, irq: Irq, cpu: CpuIndex) -> Option<Counts> {
         self.interrupts.counts_on(irq, cpu)
     }

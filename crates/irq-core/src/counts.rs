@@ -2,9 +2,10 @@
 //! How often interrupts were taken.
 //!
 //! A private interrupt (one that each CPU has for itself) counts in its CPU's block, a device
-//! interrupt on a line of its own: memory is O(irqs + CPUs), and a count is exact also while an
-//! interrupt moves. On request device interrupts count in the CPUs' blocks as well. A handled
-//! interrupt writes its own count and nothing else here.
+//! interrupt on a line of its own: memory is a line for each device interrupt, and 16 bytes for
+//! each private interrupt and CPU. A count is exact also while an interrupt moves. On request
+//! device interrupts count in the CPUs' blocks instead. A handled interrupt writes its own count
+//! and nothing else here.
 
 use irq_hal::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -33,7 +34,7 @@ impl Counts {
 pub struct CpuCounts {
     /// Entries for which nothing was pending.
     pub nothing: u64,
-    /// Interrupts with a number outside of every domain.
+    /// Interrupts with a number outside of the range.
     pub stray: u64,
 }
 

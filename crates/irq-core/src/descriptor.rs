@@ -24,20 +24,12 @@ use crate::action::{Action, ActionContext, WordFn};
 use crate::block::Parts;
 use crate::lockup::Line;
 use crate::outcome::Answer;
-
-/// How long a change waits for handlers on other CPUs, and for another change.
-const PATIENCE_US: u32 = 1_000_000;
-const PATIENCE_POLLS: u32 = 10_000_000;
+use crate::patience::patience;
 
 static CHANGE: WaitFor = WaitFor {
     register: "registrations of an irq",
     state: "idle",
 };
-
-/// The bound of all waits of this module.
-pub(crate) fn patience(platform: &dyn Platform) -> Bound {
-    Bound::new(platform, PATIENCE_US, PATIENCE_POLLS)
-}
 
 /// An action with the number that its registration knows it by.
 #[derive(Clone, Debug)]
@@ -46,8 +38,12 @@ pub(crate) struct Entry {
     pub(crate) action: Action,
 }
 
-/// Stands for the number of the first action of a list, which nothing has to load then.
+/// Stands for the number of the first action of a list, which nothing has to load then. No
+/// action has it.
 pub(crate) const FIRST: u64 = 0;
+
+/// The number of the filler in a list that is kept for its room. No action has it.
+const FILLER: u64 = 0;
 
 /// The actions of one interrupt, in the order of registration. Most have one.
 #[derive(Debug)]
@@ -61,7 +57,7 @@ impl Actions {
     fn nothing() -> Entry {
         let not_mine: WordFn = |_, _| Answer::NotMine;
         Entry {
-            id: 0,
+            id: FILLER,
             action: Action::word(not_mine, 0),
         }
     }
@@ -146,6 +142,8 @@ pub(crate) struct Changes {
 /// What one change leaves to the next.
 #[derive(Debug, Default)]
 struct Kept {
+    /// The number of the last action that was added; 0 before the first, so that no action has
+    /// the number 0.
     last_id: u64,
     /// Taken out by a change whose wait timed out: a CPU may still use it.
     outstanding: Option<Retired<List>>,

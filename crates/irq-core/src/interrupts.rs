@@ -17,11 +17,12 @@ use crate::descriptor::{Change, Descriptors, Place, Upkeep};
 use crate::driver::Lines;
 use crate::ipi::{Ipi, Ipis};
 use crate::irq::{Irq, IrqRange};
-use crate::lockup::{Detector, Line};
+use crate::lockup::{Detector, Line, NOT_DEFERRED};
 use crate::setup::{Setup, Shape};
 use crate::topology::Topology;
 
-/// All interrupts of a machine, or of one of its domains.
+/// All interrupts of a machine, or of one of its controllers. A second controller's numbers are
+/// a second object, or part of the one range.
 ///
 /// It is built by value once there is a heap, moves into the kernel's one static, and needs
 /// `&self` only. Everything is sized at construction: a descriptor never moves, and dispatch
@@ -48,6 +49,9 @@ impl Interrupts {
     /// # Errors
     /// [`Error::OutOfMemory`]; [`Error::Invalid`] for no CPU or no node, for a detector with a
     /// threshold of 0 or above its window, and for IPIs that cannot be.
+    ///
+    /// # Context
+    /// Any that may allocate.
     pub fn new(setup: Setup<'_>) -> Result<Self, Error> {
         let shape = setup.shape()?;
         let reader = |_| Ok(Reader::new(Parts::new(shape)?));
@@ -58,8 +62,11 @@ impl Interrupts {
     /// placed it.
     ///
     /// # Errors
-    /// As [`new`](Self::new); [`Error::Invalid`] for another number of blocks than CPUs, and for
-    /// a block of another setup; [`Error::Busy`] for one that serves already.
+    /// As [`new`](Self::new); [`Error::Invalid`] for another number of blocks than CPUs;
+    /// [`Error::WrongBlock`] for one of another setup; [`Error::Busy`] for one that serves already.
+    ///
+    /// # Context
+    /// Any that may allocate.
     pub fn with_blocks(
         setup: Setup<'_>,
         blocks: impl ExactSizeIterator<Item = &'static CpuBlock>,
@@ -74,10 +81,7 @@ impl Interrupts {
         }
         for (cpu, reader) in readers.iter() {
             if *reader.block().shape() != shape {
-                return Err(Error::Invalid {
-                    what: "block of another setup, of CPU",
-                    value: u64::from(cpu.get()),
-                });
+                return Err(Error::WrongBlock { cpu });
             }
         }
         Self::build(setup, shape, readers)
@@ -137,7 +141,9 @@ impl Interrupts {
         self.descriptors.cpus()
     }
 
-    /// Where the CPUs are that are, or were, online.
+    /// Where the CPUs are that are, or were, online. They come and go by
+    /// [`cpu_online`](Self::cpu_online) and [`cpu_offline`](Self::cpu_offline), which keep it in
+    /// step with who can be sent to; its own calls are for kernels without IPIs.
     pub const fn topology(&self) -> &Topology {
         &self.topology
     }
@@ -213,7 +219,10 @@ impl Interrupts {
     }
 
     /// How often `irq` was taken, over all CPUs. Where it counts per CPU it is a sum over CPUs
-    /// that count on.
+    /// that go on counting.
+    ///
+    /// # Context
+    /// Any.
     pub fn counts(&self, irq: Irq) -> Option<Counts> {
         if self.ipi_of(irq).is_some() {
             let cpus = (0..self.cpus()).map(CpuIndex::new);
@@ -225,6 +234,9 @@ impl Interrupts {
 
     /// How often `cpu` took `irq`, if it counts per CPU: a private interrupt, or any with
     /// [`Setup::count_per_cpu`].
+    ///
+    /// # Context
+    /// Any.
     pub fn counts_on(&self, irq: Irq, cpu: CpuIndex) -> Option<Counts> {
         if let Some(ipis) = self.ipi_of(irq) {
             return Some(Counts {
@@ -239,12 +251,18 @@ impl Interrupts {
     }
 
     /// What `cpu` met besides our interrupts.
+    ///
+    /// # Context
+    /// Any.
     pub fn cpu_counts(&self, cpu: CpuIndex) -> Option<CpuCounts> {
         Some(self.descriptors.block(cpu)?.odd())
     }
 
     /// Whether the detector shut `irq` off, on any CPU, and nobody registered or unmasked it
     /// since.
+    ///
+    /// # Context
+    /// Any.
     pub fn is_shut_off(&self, irq: Irq) -> bool {
         let Ok((_, upkeep)) = self.upkeep(irq) else {
             return false;
@@ -253,12 +271,15 @@ impl Interrupts {
     }
 
     /// Whether `irq` waits, on any CPU, for [`Control::complete`].
+    ///
+    /// # Context
+    /// Any.
     pub fn is_deferred(&self, irq: Irq) -> bool {
         let Ok((_, upkeep)) = self.upkeep(irq) else {
             return false;
         };
         self.lines(upkeep)
-            .any(|line| line.deferred.load(Relaxed) != 0)
+            .any(|line| line.deferred.load(Relaxed) != NOT_DEFERRED)
     }
 
     /// Prints a line for each node that has had IPIs, and for each interrupt that was taken or

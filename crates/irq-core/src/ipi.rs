@@ -53,7 +53,9 @@ use kind::Kinds;
 use mailbox::Mailbox;
 use slot::Slot;
 
-/// What IPIs need, in [`Setup`](crate::Setup).
+/// What IPIs need, in [`Setup`](crate::Setup). With them each CPU's memory grows with the
+/// machine: 128 bytes for every 512 possible CPUs (who calls it), 16 for every possible node
+/// (its counts).
 #[derive(Clone, Copy, Debug)]
 pub struct IpiSetup<'a> {
     /// The interrupt that the driver's [`Kick`](crate::Kick) rings.
@@ -90,9 +92,10 @@ impl Block {
         })
     }
 
-    /// Takes the CPU offline, where the block served other interrupts before. Counts go on.
+    /// As new, where the block served other interrupts before.
     pub(crate) fn reset(&self) {
         self.mailbox.reset();
+        self.tally.reset();
     }
 }
 
@@ -138,6 +141,8 @@ pub(crate) struct Ipis<'a> {
 }
 
 impl<'a> Ipis<'a> {
+    // The sender's block is found by the index in its `OnCpu`: one load, and the proof cannot
+    // name another machine's block.
     #[inline]
     fn block(self, cpu: CpuIndex) -> Result<&'a Block, Error> {
         match self.interrupts.descriptors.block(cpu) {

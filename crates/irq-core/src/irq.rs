@@ -5,8 +5,8 @@ use core::fmt;
 
 use irq_hal::Error;
 
-/// An interrupt as this project counts it: a `u32`, dense within each domain from a base that
-/// the embedder picks.
+/// An interrupt as this project counts it: a `u32`, dense within each range from a base that the
+/// embedder picks.
 ///
 /// The controller's own number (INTID, source number, vector) is a type of its driver.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -67,7 +67,7 @@ impl fmt::Display for Irq {
     }
 }
 
-/// The numbers of a domain: `count` of them, dense, from `first` on.
+/// Numbers of interrupts: `count` of them, dense, from `first` on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct IrqRange {

@@ -121,6 +121,7 @@ mod ipi;
 mod irq;
 mod lockup;
 mod outcome;
+mod patience;
 mod registration;
 mod setup;
 pub mod topology;

@@ -12,7 +12,9 @@ use crate::irq::Irq;
 /// When a line is shut off, and who is told.
 ///
 /// A line on which nothing was registered yet is only counted. A private interrupt is judged,
-/// and masked, on each CPU by itself.
+/// and masked, on each CPU by itself; one whose action is end-first is only counted too, since
+/// the call may come back on another CPU, and a mask of a private line is that of the CPU that
+/// masks.
 #[derive(Clone, Copy, Debug)]
 pub struct Detector {
     /// How many unhandled interrupts are too many. At least 1.
@@ -64,11 +66,14 @@ pub struct Report {
     pub masked: Result<(), Error>,
 }
 
+/// Stands in [`Line::deferred`] for no action: their numbers begin behind it.
+pub(crate) const NOT_DEFERRED: u64 = 0;
+
 /// What is kept of a line besides its counts: one for a device interrupt, one on each CPU for a
 /// private interrupt. A handled interrupt neither reads nor writes it.
 #[derive(Debug)]
 pub(crate) struct Line {
-    /// The action that deferred the interrupt, until it is completed; else 0.
+    /// The action that deferred the interrupt, until it is completed; else [`NOT_DEFERRED`].
     pub(crate) deferred: AtomicU64,
     pub(crate) window: Window,
 }
@@ -76,7 +81,7 @@ pub(crate) struct Line {
 impl Line {
     pub(crate) fn new() -> Self {
         Self {
-            deferred: AtomicU64::new(0),
+            deferred: AtomicU64::new(NOT_DEFERRED),
             window: Window::new(),
         }
     }

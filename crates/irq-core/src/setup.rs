@@ -3,6 +3,7 @@
 
 use irq_hal::Error;
 
+use crate::cpu::bounded;
 use crate::ipi::IpiSetup;
 use crate::irq::{Irq, IrqRange};
 use crate::lockup::Detector;
@@ -73,8 +74,37 @@ impl Setup<'_> {
         self.private.iter().any(|range| range.contains(irq))
     }
 
+    /// How many interrupts are private, in time that does not depend on how many there are.
+    fn privates(&self) -> u32 {
+        let bounds = |range: &IrqRange| {
+            let first = u64::from(range.first().get());
+            first..first + u64::from(range.count())
+        };
+        let all = bounds(&self.irqs);
+        let (mut at, mut count) = (all.start, 0);
+        while at < all.end {
+            let ranges = || self.private.iter().map(bounds);
+            let covered = ranges().filter(|range| range.contains(&at));
+            at = match covered.map(|range| range.end.min(all.end)).max() {
+                Some(end) => {
+                    count += end - at;
+                    end
+                }
+                // What is not private goes up to the next range.
+                None => {
+                    let behind = ranges().filter(|range| range.start > at && !range.is_empty());
+                    behind.map(|range| range.start).min().unwrap_or(all.end)
+                }
+            };
+        }
+        count as u32
+    }
+
     /// Refuses what cannot be.
     pub(crate) fn shape(&self) -> Result<Shape, Error> {
+        // Before anything is allocated: a CPU's memory grows with both.
+        bounded("number of CPUs", self.cpus)?;
+        bounded("number of nodes", self.nodes)?;
         if let Some(detector) = &self.detector {
             detector.check()?;
         }
@@ -83,7 +113,7 @@ impl Setup<'_> {
         {
             return Err(Error::NoSuchIrq { irq: ipi.irq.get() });
         }
-        let private = self.irqs.iter().filter(|&irq| self.is_private(irq)).count() as u32;
+        let private = self.privates();
         Ok(Shape {
             cpus: self.cpus,
             nodes: self.nodes,

@@ -52,7 +52,7 @@ mod table;
 
 pub use domain::Domain;
 pub use level::{Level, LevelSet, Place};
-pub use merged::{Levels, MergedLevel, MergedLevels};
+pub use merged::{LevelSets, MergedLevel, MergedLevels};
 pub use online::OnlineCpus;
 
 use alloc::vec::Vec;
@@ -128,6 +128,9 @@ impl Topology {
     /// # Errors
     /// [`Error::Invalid`] if either is 0 or more than [`MAX_CPUS`](crate::cpu::MAX_CPUS);
     /// [`Error::OutOfMemory`].
+    ///
+    /// # Context
+    /// Any that may allocate.
     pub fn new(cpus: u32, nodes: u32) -> Result<Self, Error> {
         let count = bounded("number of CPUs", cpus)?;
         let dense = bounded("number of nodes", nodes)?;
@@ -163,7 +166,7 @@ impl Topology {
     ///
     /// # Errors
     /// The topology is as before then: [`Error::NoSuchCpu`]; [`Error::Invalid`] for a node that
-    /// is not possible; [`Error::Exists`] if the CPU is online, or was bound to another place;
+    /// is not possible; [`Error::CpuIsOnline`]; [`Error::Exists`] if it was bound to another place;
     /// [`Error::Busy`] while another call takes the same CPU online or offline.
     ///
     /// # Context
@@ -198,7 +201,7 @@ impl Topology {
             .compare_exchange(state::OFFLINE, state::CHANGING, Acquire, Relaxed);
         match claim {
             Ok(_) => {}
-            Err(state::ONLINE) => return Err(Error::Exists { what: "online CPU" }),
+            Err(state::ONLINE) => return Err(Error::CpuIsOnline { cpu }),
             Err(_) => return Err(BUSY),
         }
         let (_, bit) = word_and_bit(cpu);

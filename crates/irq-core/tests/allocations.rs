@@ -4,43 +4,19 @@
 
 mod common;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::fmt::{self, Write};
 
+use common::heap::{Counting, heap};
 use common::{Always, Cpu, control, entry, machine, on, range};
 use irq_core::{Action, ActionContext, Answer, Bits, Irq, Taken};
-
-struct Counting;
-
-std::thread_local! {
-    static ALLOCATIONS: Cell<u32> = const { Cell::new(0) };
-    static FREES: Cell<u32> = const { Cell::new(0) };
-}
-
-// SAFETY: every call goes to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        FREES.set(FREES.get() + 1);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
 /// Allocations and frees that `f` makes on this thread.
-fn heap(f: impl FnOnce()) -> (u32, u32) {
-    let before = (ALLOCATIONS.get(), FREES.get());
-    f();
-    (ALLOCATIONS.get() - before.0, FREES.get() - before.1)
+fn touched(f: impl FnOnce()) -> (u32, u32) {
+    let ((), heap) = heap(f);
+    (heap.allocations, heap.frees)
 }
 
 static CPU: Cpu = Cpu::new(0);
@@ -53,7 +29,7 @@ fn tick(_: usize, cx: &ActionContext<'_>) -> Answer {
 
 #[test]
 fn the_allocator_is_counted() {
-    assert_eq!(heap(|| drop(Box::new(1))), (1, 1));
+    assert_eq!(touched(|| drop(Box::new(1))), (1, 1));
 }
 
 #[test]
@@ -73,14 +49,14 @@ fn no_dispatch_touches_the_heap() {
                 .register(irq, action.clone())
                 .unwrap();
             let dispatch = || _ = interrupts.dispatch(&Always(irq), &entry(0));
-            assert_eq!(heap(dispatch), (0, 0), "{action:?}");
+            assert_eq!(touched(dispatch), (0, 0), "{action:?}");
             registered.remove().unwrap();
         }
     }
     let stray = || _ = interrupts.dispatch(&Always(Irq::new(9)), &entry(1));
-    assert_eq!(heap(stray), (0, 0));
+    assert_eq!(touched(stray), (0, 0));
     let unhandled = || _ = interrupts.dispatch(&Always(UART), &entry(1));
-    assert_eq!(heap(unhandled), (0, 0));
+    assert_eq!(touched(unhandled), (0, 0));
 }
 
 #[test]
@@ -90,7 +66,7 @@ fn removing_the_last_action_only_frees() {
         .register(UART, Action::word(tick, 0))
         .unwrap();
     // The list, a box: a second action would stand in a vector.
-    assert_eq!(heap(|| registered.remove().unwrap()), (0, 1));
+    assert_eq!(touched(|| registered.remove().unwrap()), (0, 1));
 }
 
 #[test]
@@ -102,11 +78,11 @@ fn no_removal_of_a_shared_action_allocates() {
         .collect();
     for _ in 0..3 {
         let one = registered.remove(registered.len() / 2);
-        assert_eq!(heap(|| one.remove().unwrap()).0, 0);
+        assert_eq!(touched(|| one.remove().unwrap()).0, 0);
     }
     registered.push(control(&interrupts, &CPU).register(UART, shared()).unwrap());
     for one in registered {
-        assert_eq!(heap(|| one.remove().unwrap()).0, 0);
+        assert_eq!(touched(|| one.remove().unwrap()).0, 0);
     }
     assert_eq!(
         interrupts.dispatch(&Always(UART), &entry(0)).taken,
@@ -130,7 +106,7 @@ fn a_snapshot_touches_no_heap() {
     let _ = interrupts.dispatch(&Always(Irq::new(2)), &entry(0));
     let (on, mut sink) = (on(0), Sink(0));
     assert_eq!(
-        heap(|| interrupts.snapshot(&on, &mut sink).unwrap()),
+        touched(|| interrupts.snapshot(&on, &mut sink).unwrap()),
         (0, 0)
     );
     assert_ne!(sink.0, 0);

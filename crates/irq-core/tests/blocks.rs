@@ -5,8 +5,8 @@
 mod common;
 
 use common::{Always, Cpu, control, entry, machine, range};
-use irq_core::cpu::CpuIndex;
-use irq_core::{Action, Counts, CpuBlock, CpuCounts, Interrupts, Irq, Setup, Taken};
+use irq_core::cpu::{CpuIndex, MAX_CPUS};
+use irq_core::{Action, Counts, CpuBlock, CpuCounts, Interrupts, IpiSetup, Irq, Setup, Taken};
 use irq_hal::{Error, ErrorKind};
 
 static CPU: Cpu = Cpu::new(0);
@@ -73,9 +73,8 @@ fn blocks_that_do_not_fit_are_refused() {
     ] {
         assert_eq!(
             build(&[one, lend(&foreign)]).err(),
-            Some(Error::Invalid {
-                what: "block of another setup, of CPU",
-                value: 1
+            Some(Error::WrongBlock {
+                cpu: CpuIndex::new(1)
             })
         );
     }
@@ -118,6 +117,64 @@ fn a_setup_that_cannot_be_makes_no_block() {
         ..setup()
     };
     assert!(CpuBlock::try_new(&wrong).is_err());
+}
+
+#[test]
+fn sizes_that_cannot_be_are_refused_before_any_memory_is_had() {
+    let ipi = Some(IpiSetup {
+        irq: TIMER,
+        kinds: &[],
+    });
+    let invalid = |setup: Setup<'_>| {
+        let blocks = [
+            CpuBlock::try_new(&setup).err(),
+            Interrupts::new(setup).err(),
+        ];
+        blocks.map(|error| error.map(|error| error.kind())) == [Some(ErrorKind::Invalid); 2]
+    };
+    for count in [0, MAX_CPUS + 1, u32::MAX] {
+        let cpus = Setup {
+            ipi,
+            ..Setup::new(count, range(0, 1))
+        };
+        let nodes = Setup {
+            ipi,
+            nodes: count,
+            ..Setup::new(1, range(0, 1))
+        };
+        assert!(invalid(cpus) && invalid(nodes), "{count}");
+    }
+}
+
+#[test]
+fn private_interrupts_are_told_from_others_whatever_ranges_name_them() {
+    // Overlapping, empty, out of order, and partly or wholly outside.
+    let private = [
+        range(20, 4),
+        range(10, 6),
+        range(12, 2),
+        range(14, 4),
+        range(15, 0),
+        range(0, 3),
+        range(30, u32::MAX - 30),
+    ];
+    let setup = Setup {
+        private: &private,
+        ..Setup::new(1, range(2, 30))
+    };
+    let interrupts = Interrupts::with_blocks(setup, [lend(&setup)].into_iter()).unwrap();
+    let cpu = CpuIndex::new(0);
+    for irq in setup.irqs.iter() {
+        let is_private = private.iter().any(|range| range.contains(irq));
+        let on = interrupts.counts_on(irq, cpu);
+        assert_eq!(on.is_some(), is_private, "{irq}");
+    }
+    // The last of them has its place, and nothing of the list is left.
+    _ = interrupts.dispatch(&Always(Irq::new(31)), &entry(0));
+    assert_eq!(
+        interrupts.counts_on(Irq::new(31), cpu).unwrap().taken,
+        interrupts.counts(Irq::new(31)).unwrap().taken
+    );
 }
 
 #[test]

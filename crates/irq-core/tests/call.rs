@@ -475,3 +475,42 @@ fn callers_above_the_first_word_and_the_first_line_are_found() {
     }
     assert_eq!(ran().len(), 6);
 }
+
+#[test]
+fn callers_that_call_again_and_again_keep_no_other_from_its_turn() {
+    const ROUNDS: u32 = 20;
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    /// Ends when the other caller waits again: the target is never without one. So many runs in,
+    /// neither has made its last call.
+    fn busy(_: usize, cpu: CpuIndex) -> usize {
+        let before = RUNS.fetch_add(1, Ordering::Relaxed);
+        while before + 1 < ROUNDS && played().bell.rings(cpu.get()) < before + 2 {
+            thread::yield_now();
+        }
+        0
+    }
+    let machine = play(Machine::new(3, 1, &[]));
+    let callers: Vec<_> = [0, 1]
+        .map(|from| {
+            let machine = machine.clone();
+            thread::spawn(move || {
+                for _ in 0..ROUNDS {
+                    machine.call(&Cpu::new(from), from, 2, busy, 0).unwrap();
+                }
+            })
+        })
+        .into();
+    while machine.bell.rings(2) < 2 {
+        thread::yield_now();
+    }
+    // Those that wait when the interrupt comes, and nobody twice.
+    _ = machine.dispatch(2);
+    assert_eq!(RUNS.load(Ordering::Relaxed), 2);
+    while callers.iter().any(|caller| !caller.is_finished()) {
+        machine.drain(2);
+    }
+    for caller in callers {
+        caller.join().unwrap();
+    }
+    assert_eq!(RUNS.load(Ordering::Relaxed), 2 * ROUNDS);
+}

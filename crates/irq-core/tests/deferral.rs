@@ -32,10 +32,7 @@ fn taken(control: Control<'_>, flow: &Recorder, irq: Irq, cpu: u32) -> Taken {
 }
 
 fn not_deferred(irq: Irq) -> Result<(), Error> {
-    Err(Error::Invalid {
-        what: "completion of an irq that is not deferred,",
-        value: u64::from(irq.get()),
-    })
+    Err(Error::NotDeferred { irq: irq.get() })
 }
 
 #[test]

@@ -15,10 +15,8 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Always, Cpu, control, entry, machine, range};
-use irq_core::{
-    Action, Answer, Flow, Interrupts, Irq, IrqContext, Kick, LineState, Lines, Taken, Trigger,
-};
+use common::{Always, Cpu, control, entry, idle_lines, machine, range};
+use irq_core::{Action, Answer, Flow, Interrupts, Irq, IrqContext, Kick, Taken};
 use irq_hal::{Error, ErrorKind};
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -104,34 +102,12 @@ impl Flow for Source {
 
 impl Kick for Source {}
 
-impl Lines for Source {
-    fn mask(&self, _: Irq) -> Result<(), Error> {
-        Ok(())
+idle_lines!(Source, |source: &Source| {
+    if source.fails.swap(false, Relaxed) {
+        return Err(Error::Busy { what: "source" });
     }
-
-    fn unmask(&self, _: Irq) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn set_trigger(&self, _: Irq, _: Trigger) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn retrigger(&self, _: Irq) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn complete(&self, _: Irq) -> Result<(), Error> {
-        if self.fails.swap(false, Relaxed) {
-            return Err(Error::Busy { what: "source" });
-        }
-        self.step(1)
-    }
-
-    fn state(&self, _: Irq) -> Result<LineState, Error> {
-        Ok(LineState::default())
-    }
-}
+    source.step(1)
+});
 
 /// An action that wakes its driver, which completes, and defers.
 fn waking(woken: &Arc<AtomicBool>) -> Action {

@@ -41,7 +41,7 @@ impl Message {
     }
 }
 
-/// The word of a kind that reads `message`, which outlives the machine.
+/// A kind that reads `message`, which the test keeps until the machine is gone.
 fn reader(message: &Arc<Message>) -> Kind {
     fn read(word: usize, _: &ActionContext<'_>) {
         // SAFETY: the word is the address of a message that `reader` was given, and its test

@@ -4,58 +4,18 @@
 
 mod common;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::fmt;
-use std::ptr::null_mut;
 
 use common::Cpu;
+use common::heap::{Counting, Heap, UNTOUCHED, heap, with_memory_for};
 use irq_core::cpu::{CpuIndex, CpuMask, CpuSet, NodeId};
 use irq_core::topology::{Level, Place, Topology};
 use irq_hal::ErrorKind;
-
-struct Counting;
-
-std::thread_local! {
-    static BYTES: Cell<usize> = const { Cell::new(0) };
-    static ALLOCATIONS: Cell<u32> = const { Cell::new(0) };
-    static FREES: Cell<u32> = const { Cell::new(0) };
-    /// After so many allocations there is no memory.
-    static LEFT: Cell<u32> = const { Cell::new(u32::MAX) };
-}
-
-// SAFETY: every call goes to the system's allocator, or says that there is no memory.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let Some(left) = LEFT.get().checked_sub(1) else {
-            return null_mut();
-        };
-        LEFT.set(left);
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        BYTES.set(BYTES.get() + layout.size());
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        FREES.set(FREES.get() + 1);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
 static PLATFORM: Cpu = Cpu::new(0);
-
-/// Allocations and frees that `f` makes on this thread.
-fn heap<R>(f: impl FnOnce() -> R) -> (R, u32, u32) {
-    let before = (ALLOCATIONS.get(), FREES.get());
-    let result = f();
-    let (allocations, frees) = (ALLOCATIONS.get(), FREES.get());
-    (result, allocations - before.0, frees - before.1)
-}
 
 struct Sink(usize);
 
@@ -78,11 +38,11 @@ fn place(cpu: u32) -> Place {
 
 #[test]
 fn nothing_but_construction_touches_the_heap() {
-    let (topology, allocations, _) = heap(|| Topology::new(300, 4).unwrap());
-    assert_ne!(allocations, 0);
+    let (topology, made) = heap(|| Topology::new(300, 4).unwrap());
+    assert_ne!(made.allocations, 0);
     let mut mask = CpuMask::try_new(300).unwrap();
     let mut sink = Sink(0);
-    let ((), allocations, frees) = heap(|| {
+    let ((), used) = heap(|| {
         for round in 0..2 {
             // Not in order, so that lists of chunks grow in their middle.
             for cpu in (0..300).map(|cpu| cpu * 7 % 300) {
@@ -103,33 +63,33 @@ fn nothing_but_construction_touches_the_heap() {
             assert_eq!(topology.online_cpus().count(), 0, "{round}");
         }
     });
-    assert_eq!((allocations, frees), (0, 0));
+    assert_eq!(used, UNTOUCHED);
     assert_ne!(sink.0, 0);
 }
 
 #[test]
 fn a_topology_or_mask_that_is_refused_memory_is_an_error_and_keeps_none() {
-    let (made, needed, _) = heap(|| Topology::new(1000, 8));
+    let (made, needed) = heap(|| Topology::new(1000, 8));
     drop(made);
-    for left in 0..needed {
-        LEFT.set(left);
-        let (made, allocations, frees) = heap(|| Topology::new(1000, 8).err());
-        LEFT.set(u32::MAX);
+    for left in 0..needed.allocations {
+        let make = || Topology::new(1000, 8).err();
+        let (made, used) = with_memory_for(left, || heap(make));
         assert_eq!(made.map(|error| error.kind()), Some(ErrorKind::OutOfMemory));
+        let Heap {
+            allocations, frees, ..
+        } = used;
         assert_eq!((allocations, frees), (left, left));
     }
-    LEFT.set(0);
-    let made = CpuMask::try_new(1000).map_err(|error| error.kind());
-    LEFT.set(u32::MAX);
-    assert_eq!(made.err(), Some(ErrorKind::OutOfMemory));
+    let made = with_memory_for(0, || CpuMask::try_new(1000).err());
+    assert_eq!(made.map(|error| error.kind()), Some(ErrorKind::OutOfMemory));
 }
 
 #[test]
 fn memory_is_some_250_bytes_for_each_possible_cpu_and_16_for_each_node() {
     let bytes = |cpus, nodes| {
-        BYTES.set(0);
-        drop(Topology::new(cpus, nodes).unwrap());
-        BYTES.get()
+        let (made, used) = heap(|| Topology::new(cpus, nodes));
+        assert!(made.is_ok());
+        used.bytes
     };
     for cpus in [64, 1024, 4096, 1 << 16] {
         let each = bytes(cpus, 1) / cpus as usize;

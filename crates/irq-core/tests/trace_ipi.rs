@@ -6,10 +6,9 @@
 mod common;
 mod ipi_common;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::collections::BTreeSet;
 
+use common::heap::{Counting, UNTOUCHED, heap};
 use common::{Cpu, on};
 use ipi_common::{Machine, cpu, kind};
 use irq_core::{ActionContext, Kind, Sent, Taken};
@@ -17,29 +16,6 @@ use irq_hal::atomic::trace::{Event, Kind as Access, on_cpu, record, shared_lines
 
 const CPUS: u32 = 352;
 const NODES: u32 = 4;
-
-struct Counting;
-
-std::thread_local! {
-    static ALLOCATIONS: Cell<u32> = const { Cell::new(0) };
-    static COUNTED: Cell<bool> = const { Cell::new(false) };
-}
-
-// SAFETY: every call goes to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if COUNTED.get() {
-            ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        }
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -148,20 +124,18 @@ fn trace_counts_no_allocation_for_sends_takes_and_calls() {
         mask
     };
     let (platform, here) = (Cpu::impatient(3), on(3));
-    COUNTED.set(true);
     let interrupts = &machine.interrupts;
-    machine.send(3, 90, 0).unwrap();
-    _ = interrupts.send_mask(&machine.bell, &here, &mask, kind(1));
-    _ = interrupts.broadcast_others(&machine.bell, &here, kind(1));
-    machine.drain(90);
-    _ = machine.call(&platform, 3, 90, |word, _| word, 1);
-    _ = interrupts.call_mask(&platform, &machine.bell, &here, &mask, |word, _| word, 1);
-    machine.offline(90).unwrap();
-    COUNTED.set(false);
-    assert_eq!(ALLOCATIONS.get(), 0);
+    let ((), used) = heap(|| {
+        machine.send(3, 90, 0).unwrap();
+        _ = interrupts.send_mask(&machine.bell, &here, &mask, kind(1));
+        _ = interrupts.broadcast_others(&machine.bell, &here, kind(1));
+        machine.drain(90);
+        _ = machine.call(&platform, 3, 90, |word, _| word, 1);
+        _ = interrupts.call_mask(&platform, &machine.bell, &here, &mask, |word, _| word, 1);
+        machine.offline(90).unwrap();
+    });
+    assert_eq!(used, UNTOUCHED);
     // The count works.
-    COUNTED.set(true);
-    drop(Box::new(platform.tick));
-    COUNTED.set(false);
-    assert_eq!(ALLOCATIONS.get(), 1);
+    let ((), used) = heap(|| drop(Box::new(platform.tick)));
+    assert_eq!(used.allocations, 1);
 }

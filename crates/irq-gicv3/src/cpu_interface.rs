@@ -76,6 +76,12 @@ pub struct On {
 pub struct ActiveId(u32);
 
 impl ActiveId {
+    /// An acknowledged number that is not special.
+    #[inline]
+    pub(crate) const fn new(number: u32) -> Self {
+        Self(number)
+    }
+
     /// The number as it was acknowledged.
     #[inline]
     pub const fn get(self) -> u32 {
@@ -97,10 +103,15 @@ impl ActiveId {
         self.0 < LPI_FIRST
     }
 
-    /// SGIs and LPIs are edges: no device holds a line up.
+    /// SGIs are edges, and so are LPIs: no device holds a line up.
     #[inline]
     const fn may_be_level(self) -> bool {
-        self.0 >= Kind::Ppi.first() && self.0 < LPI_FIRST
+        !self.is_sgi() && self.has_active_state()
+    }
+
+    #[inline]
+    const fn is_sgi(self) -> bool {
+        self.0 < Kind::Ppi.first()
     }
 }
 
@@ -112,6 +123,15 @@ pub enum Acknowledge {
     Interrupt(ActiveId),
     /// 1020 to 1023: nothing became active, and nothing is to be ended.
     Special(u32),
+}
+
+/// What an acknowledged number stands for.
+#[inline]
+pub(crate) const fn classify(number: u32) -> Acknowledge {
+    if number.wrapping_sub(SPECIAL_FIRST) <= SPURIOUS - SPECIAL_FIRST {
+        return Acknowledge::Special(number);
+    }
+    Acknowledge::Interrupt(ActiveId(number))
 }
 
 /// The interface of the CPU that runs. Neither `Send` nor `Sync`.
@@ -296,36 +316,36 @@ impl<C: IccBus> CpuInterface<C, On> {
     /// Masked.
     #[inline(always)]
     pub fn acknowledge(&self) -> Acknowledge {
+        classify(self.acknowledge_any())
+    }
+
+    /// Likewise; the number may be a special one.
+    #[inline(always)]
+    pub(crate) fn acknowledge_any(&self) -> u32 {
         let raw = self.icc.iar1().pop();
         // The redistributor observes the acknowledge before the handler does anything.
         self.icc.bus.complete();
         self.icc.bus.synchronize();
-        Self::classify(raw)
+        raw as u32 & ((1 << INTID_BITS) - 1)
     }
 
     /// Likewise on a CPU whose `ICC_IAR1_EL1` may repeat a stale number: one that left the
     /// active priorities as they were was not acknowledged.
-    #[cold]
     pub fn acknowledge_checked(&self) -> Acknowledge {
+        classify(self.acknowledge_any_checked())
+    }
+
+    /// Likewise; the number may be a special one.
+    #[cold]
+    pub(crate) fn acknowledge_any_checked(&self) -> u32 {
         let active = self.icc.ap1r(0);
         self.icc.bus.synchronize();
         let before = active.get();
-        let raw = self.icc.iar1().pop();
-        self.icc.bus.complete();
-        self.icc.bus.synchronize();
+        let number = self.acknowledge_any();
         if active.get() == before {
-            return Acknowledge::Special(SPURIOUS);
+            return SPURIOUS;
         }
-        Self::classify(raw)
-    }
-
-    #[inline(always)]
-    fn classify(raw: u64) -> Acknowledge {
-        let intid = raw as u32 & ((1 << INTID_BITS) - 1);
-        if intid.wrapping_sub(SPECIAL_FIRST) <= SPURIOUS - SPECIAL_FIRST {
-            return Acknowledge::Special(intid);
-        }
-        Acknowledge::Interrupt(ActiveId(intid))
+        number
     }
 
     /// Ends `active`: one write of `ICC_EOIR1_EL1`, and in split mode one of `ICC_DIR_EL1`,
@@ -464,34 +484,41 @@ impl<C: IccBus> CpuInterface<C, On> {
 mod tests {
     use super::*;
 
-    fn classify(raw: u64) -> Acknowledge {
-        CpuInterface::<NoBus, On>::classify(raw)
-    }
+    /// A bus that acknowledges with this value.
+    struct Iar(u64);
 
-    #[derive(Debug)]
-    struct NoBus;
-
-    impl irq_hal::Bus<u64> for NoBus {
+    impl irq_hal::Bus<u64> for Iar {
         fn load(&self, offset: usize) -> u64 {
-            panic!("load of {offset:#x}")
+            assert_eq!(offset, crate::regs::icc::ICC_IAR1_EL1);
+            self.0
         }
         fn store(&self, offset: usize, _: u64) {
             panic!("store to {offset:#x}")
         }
     }
 
-    impl irq_hal::Barrier for NoBus {
+    impl irq_hal::Barrier for Iar {
         fn publish(&self) {}
         fn complete(&self) {}
         fn synchronize(&self) {}
     }
 
+    fn acknowledge(raw: u64) -> Acknowledge {
+        CpuInterface::assume_on(Iar(raw), EoiMode::Combined).acknowledge()
+    }
+
     #[test]
-    fn all_24_bits_of_an_acknowledged_intid_count() {
-        assert_eq!(classify(1023), Acknowledge::Special(1023));
-        assert_eq!(classify(1020), Acknowledge::Special(1020));
-        for raw in [0, 511, 1019, 1024, 8192, 8192 + 1023, 0xff_ffff] {
-            assert_eq!(classify(raw), Acknowledge::Interrupt(ActiveId(raw as u32)));
+    fn the_24_bits_of_an_acknowledged_intid_count_and_no_others() {
+        assert_eq!(acknowledge(1023), Acknowledge::Special(1023));
+        assert_eq!(acknowledge(1020), Acknowledge::Special(1020));
+        assert_eq!(
+            acknowledge(0xffff_0000_0100_03fc),
+            Acknowledge::Special(1020)
+        );
+        for number in [0, 511, 1019, 1024, 8192, 8192 + 1023, 0xff_ffff] {
+            let interrupt = Acknowledge::Interrupt(ActiveId(number));
+            assert_eq!(acknowledge(number.into()), interrupt);
+            assert_eq!(acknowledge(1 << 24 | u64::from(number)), interrupt);
         }
     }
 

@@ -175,6 +175,8 @@ struct Hot<C> {
     layout: Layout,
     effects: Effects,
     setup: CpuSetup,
+    /// EOImode is 0, and no quirk changes an end.
+    one_write_ends: bool,
     ipi: Option<Sgi>,
     targets: Targets,
     /// Whether SGIs may use the range selector: the distributor and every CPU so far can.
@@ -310,6 +312,8 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
                 priority_mask: config.priority_mask,
                 eoi_mode: config.eoi_mode,
             },
+            one_write_ends: config.eoi_mode == EoiMode::Combined
+                && !features.effects.contains(Effects::LOST_DEACTIVATION),
             ipi: config.ipi,
             targets,
             range_selector: AtomicBool::new(features.range_selector),

@@ -19,6 +19,8 @@ const PRIVATE: u32 = SGIS + PPIS;
 pub struct Layout {
     irqs: IrqRange,
     private: [IrqRange; 2],
+    /// The INTIDs below this one are numbered in their order, without a gap.
+    dense: u32,
     spis: u32,
     eppis: u32,
     espis: u32,
@@ -51,6 +53,7 @@ impl Layout {
                 // An empty range begins where a number exists.
                 range(if eppis == 0 { 0 } else { PRIVATE + spis }, eppis).map_err(too_high)?,
             ],
+            dense: PRIVATE + spis,
             spis,
             eppis,
             espis,
@@ -67,16 +70,18 @@ impl Layout {
         self.irqs
     }
 
-    /// Our number for an acknowledged `intid`. SGIs, PPIs and SPIs take one comparison.
+    /// Our number for an acknowledged `intid`; none for a special one. SGIs, PPIs and SPIs take
+    /// one comparison.
     #[inline]
     pub fn acknowledged(&self, intid: u32) -> Option<Irq> {
-        if intid < PRIVATE + self.spis {
+        if intid < self.dense {
             // `new` saw that the last number is a `u32`.
             return Some(Irq::new(self.irqs.first().get().wrapping_add(intid)));
         }
         self.extended(intid)
     }
 
+    #[cold]
     fn extended(&self, intid: u32) -> Option<Irq> {
         self.irq(IntId::new(intid).ok()?)
     }

@@ -36,8 +36,8 @@ pub enum Error {
         /// The number asked for.
         hwirq: u32,
     },
-    /// An interrupt number of ours that no domain covers.
-    #[error("irq {irq} belongs to no domain")]
+    /// An interrupt number of ours that no range covers.
+    #[error("irq {irq} is in no range")]
     NoSuchIrq {
         /// The number asked for.
         irq: u32,
@@ -59,6 +59,12 @@ pub enum Error {
     /// A CPU that exists and is not online.
     #[error("{cpu} is offline")]
     CpuOffline {
+        /// The CPU asked for.
+        cpu: CpuIndex,
+    },
+    /// A CPU that is online already.
+    #[error("{cpu} is online already")]
+    CpuIsOnline {
         /// The CPU asked for.
         cpu: CpuIndex,
     },
@@ -134,6 +140,18 @@ pub enum Error {
         what: &'static str,
         /// Where, or the offending value.
         at: u64,
+    },
+    /// The block of a CPU that was made from another setup.
+    #[error("the block of {cpu} is of another setup")]
+    WrongBlock {
+        /// Whose block it would have been.
+        cpu: CpuIndex,
+    },
+    /// An interrupt that waits for no completion.
+    #[error("irq {irq} is not deferred")]
+    NotDeferred {
+        /// The number asked for.
+        irq: u32,
     },
     /// An argument out of its documented range.
     #[error("{what} cannot be {value:#x}")]
@@ -221,12 +239,14 @@ impl Error {
             Self::CpuOffline { .. } => ErrorKind::Offline,
             Self::OutOfMemory { .. } => ErrorKind::OutOfMemory,
             Self::Full { .. } => ErrorKind::Full,
-            Self::Exists { .. } => ErrorKind::Exists,
+            Self::Exists { .. } | Self::CpuIsOnline { .. } => ErrorKind::Exists,
             Self::Unsupported { .. } => ErrorKind::Unsupported,
             Self::Refused { .. } | Self::Firmware { .. } => ErrorKind::Hardware,
             Self::HwirqOutOfRange { .. }
             | Self::HwirqReserved { .. }
             | Self::TooSmall { .. }
+            | Self::WrongBlock { .. }
+            | Self::NotDeferred { .. }
             | Self::Invalid { .. } => ErrorKind::Invalid,
             Self::Context { .. } => ErrorKind::Context,
             Self::Busy { .. } => ErrorKind::Busy,
@@ -275,7 +295,7 @@ mod tests {
             ),
             (
                 Error::NoSuchIrq { irq: 9 },
-                "irq 9 belongs to no domain",
+                "irq 9 is in no range",
                 ErrorKind::NotFound,
             ),
             (
@@ -295,6 +315,11 @@ mod tests {
                 Error::CpuOffline { cpu },
                 "cpu3 is offline",
                 ErrorKind::Offline,
+            ),
+            (
+                Error::CpuIsOnline { cpu },
+                "cpu3 is online already",
+                ErrorKind::Exists,
             ),
             (
                 Error::NoAnswer { cpu },
@@ -360,6 +385,16 @@ mod tests {
                 },
                 "firmware table: no region at 0x40",
                 ErrorKind::Hardware,
+            ),
+            (
+                Error::WrongBlock { cpu },
+                "the block of cpu3 is of another setup",
+                ErrorKind::Invalid,
+            ),
+            (
+                Error::NotDeferred { irq: 9 },
+                "irq 9 is not deferred",
+                ErrorKind::Invalid,
             ),
             (
                 Error::Invalid {

@@ -20,7 +20,8 @@ pub struct Exclusive<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value moves between CPUs and is used by one of them at a time.
+// SAFETY: `run` alone gives the value out, to the one call that found RUNNING clear; `T: Send`
+// lets it move between CPUs.
 unsafe impl<T: Send> Sync for Exclusive<T> {}
 
 impl<T> Exclusive<T> {

@@ -74,6 +74,9 @@ impl<T, D, B> Table<T, D, B> {
     /// # Errors
     /// [`Error::OutOfMemory`]; [`Error::Invalid`] for no CPU; [`Error::Busy`] for a lent reader
     /// that serves a table already, or stands twice among `cpus`.
+    ///
+    /// # Context
+    /// Any that may allocate.
     pub fn new(
         cpus: PerCpu<Reader<B>>,
         places: u32,
@@ -171,9 +174,9 @@ impl<T, D, B> Table<T, D, B> {
             return Err((INSIDE, new));
         }
         let new = new.map_or(ptr::null_mut(), Box::into_raw);
-        // Release: publishes the new value to `read` and to the next `replace`.
+        // Release: publishes the new value to `At::noted` and to the next `replace`.
         let old = place.value.swap(new, Ordering::Release);
-        // Pairs with the fences in `read`. It also acquires the contents of the old value.
+        // Pairs with the fence in `At::noted`. It also acquires the contents of the old value.
         fence(Ordering::SeqCst);
         let retired = |value| Retired {
             value,
@@ -205,7 +208,7 @@ impl<T, D, B> Table<T, D, B> {
         if self.in_use_here(platform) {
             return Err(INSIDE);
         }
-        // Pairs with the fences in `read`: what the caller wrote before is seen by uses that
+        // Pairs with the fence in `At::noted`: what the caller wrote before is seen by uses that
         // this does not see.
         fence(Ordering::SeqCst);
         self.quiesce(platform, index, bound)

@@ -51,7 +51,7 @@ fn a_value_is_usable_after_a_run_that_unwound_and_what_was_owed_is_one_run() {
 }
 
 #[test]
-fn a_value_that_can_be_sent_is_shared_and_one_that_cannot_is_not() {
+fn a_value_that_can_be_sent_is_shared() {
     fn shared<T: Sync>(_: &T) {}
     // Not `Sync` itself.
     shared(&Exclusive::new(Cell::new(0)));

@@ -166,6 +166,45 @@ fn a_value_in_use_is_not_reclaimed_until_the_use_ends_at_any_depth() {
 }
 
 #[test]
+fn a_use_on_any_cpu_in_any_note_or_beyond_them_is_waited_for() {
+    for (cpu, depth) in (0..3).flat_map(|cpu| (0..5).map(move |depth| (cpu, depth))) {
+        let table = table(4, 2);
+        put(&table, 0, &Arc::new(5));
+        put(&table, 1, &Arc::new(6));
+        let (on, remover) = (on(cpu), Cpu::new(3));
+        let others: Vec<_> = (0..depth).map(|_| read(&table, 1, &on).unwrap()).collect();
+        let used = read(&table, 0, &on).unwrap();
+        let old = table.replace(&remover, 0, None).unwrap().unwrap();
+        let (error, old) = old.reclaim(&remover, &table, SHORT).unwrap_err();
+        assert_eq!((error.kind(), **used), (ErrorKind::Timeout, 5));
+        drop(used);
+        assert!(old.reclaim(&remover, &table, SHORT).is_ok());
+        drop(others);
+    }
+}
+
+#[test]
+fn a_first_use_is_refused_under_another_one_and_is_waited_for_like_any_other() {
+    let table = table(2, 2);
+    put(&table, 0, &Arc::new(5));
+    let (on, remover) = (on(0), Cpu::new(1));
+    let at = |index| table.here(&on).unwrap().at(index).unwrap();
+    // An empty place is no use.
+    assert!(at(1).read_first(1).unwrap().is_none());
+    let outer = at(0).read_first(1).unwrap().unwrap();
+    assert!(at(1).read_first(2).is_err());
+    assert!(at(0).read_first(2).is_err());
+    drop(at(0).read(2).unwrap());
+    assert!(at(1).read(3).is_none());
+    let old = table.replace(&remover, 0, None).unwrap().unwrap();
+    let (error, old) = old.reclaim(&remover, &table, SHORT).unwrap_err();
+    assert_eq!((error.kind(), **outer), (ErrorKind::Timeout, 5));
+    drop(outer);
+    assert!(old.reclaim(&remover, &table, SHORT).is_ok());
+    assert!(at(0).read_first(4).unwrap().is_none());
+}
+
+#[test]
 fn a_use_of_another_value_does_not_hold_a_removal_up() {
     let table = table(2, 2);
     put(&table, 0, &Arc::new(5));
@@ -199,6 +238,30 @@ fn a_place_that_is_always_in_use_by_another_entry_holds_no_wait_up() {
     assert_eq!(table.synchronize(&waiter, 0, SHORT), Ok(()));
     assert_eq!(waiter.relaxed.get(), 1);
     let old = table.replace(&waiter, 0, None).unwrap().unwrap();
+    assert!(old.reclaim(&waiter, table, SHORT).is_ok());
+}
+
+#[test]
+fn a_wait_that_has_seen_one_use_end_goes_on_for_the_others() {
+    std::thread_local! {
+        static USE: RefCell<Option<Using<'static, Arc<u32>>>> = const { RefCell::new(None) };
+    }
+    static TABLE: OnceLock<Places> = OnceLock::new();
+    fn uses(cpu: u32, tag: u32) -> Option<Using<'static, Arc<u32>>> {
+        let on = Box::leak(Box::new(on(cpu)));
+        TABLE.get().unwrap().here(on).unwrap().at(0)?.read(tag)
+    }
+    let table = TABLE.get_or_init(|| table(3, 1));
+    put(table, 0, &Arc::new(5));
+    let mut waiter = Cpu::new(2);
+    waiter.on_relax = Some(|_| drop(USE.take()));
+    let other = uses(1, 2).unwrap();
+    USE.set(uses(0, 1));
+    let old = table.replace(&waiter, 0, None).unwrap().unwrap();
+    let (error, old) = old.reclaim(&waiter, table, SHORT).unwrap_err();
+    assert_eq!((error.kind(), **other), (ErrorKind::Timeout, 5));
+    assert!(USE.take().is_none());
+    drop(other);
     assert!(old.reclaim(&waiter, table, SHORT).is_ok());
 }
 

@@ -3,7 +3,9 @@
 
 // [core statics]
 use irq_core::topology::Place;
-use irq_core::{Action, Bits, Interrupts, IpiKind, IpiSetup, Irq, IrqContext, Kind, Lines, Setup};
+use irq_core::{
+    Action, Bits, Control, Interrupts, IpiKind, IpiSetup, Irq, IrqContext, Kind, Setup,
+};
 use irq_gicv3::fdt::{self, Device};
 use irq_gicv3::{Config, Gic, IntId, Mpidr, Priority, Sgi};
 use irq_hal::percpu::{self, OnCpu};
@@ -101,11 +103,15 @@ pub extern "C" fn do_irq(frame: &TrapFrame) -> *mut usize {
 // [core entry end]
 
 // [core drivers]
+/// What drivers use: it names neither platform nor controller.
+fn control() -> Result<Control<'static>, Error> {
+    let system = system()?;
+    Ok(system.interrupts.control(&PLATFORM, &system.gic))
+}
+
 /// Registers `action` for as long as the kernel runs.
 fn keep(irq: Irq, action: Action) -> Result<(), Error> {
-    let system = system()?;
-    let control = system.interrupts.control(&PLATFORM, &system.gic);
-    core::mem::forget(control.register(irq, action)?);
+    core::mem::forget(control()?.register(irq, action)?);
     Ok(())
 }
 
@@ -124,7 +130,7 @@ pub fn start_timer() -> Result<(), Error> {
 /// until it has a handler.
 pub fn detect_interrupt(cells: &[u32]) -> Result<u8, Error> {
     let (intid, trigger) = fdt::translate(cells)?;
-    system()?.gic.set_trigger(irq_of(intid)?, trigger)?;
+    control()?.set_trigger(irq_of(intid)?, trigger)?;
     let line = Irq::new(intid.get().saturating_sub(32));
     line.try_into()
 }
@@ -135,7 +141,7 @@ pub fn install_handlers(handlers: &[(u8, fn())]) -> Result<(), Error> {
         let unknown = Error::NoSuchIrq { irq: line.into() };
         let irq = irq_of(IntId::spi(line.into()).ok_or(unknown)?)?;
         keep(irq, Action::new(move |_| handler()).shared())?;
-        system()?.gic.unmask(irq)?;
+        control()?.unmask(irq)?;
     }
     Ok(())
 }
@@ -155,7 +161,7 @@ pub fn wakeup_core(core: u32) -> Result<(), Error> {
 /// Called masked.
 pub fn reschedule() -> Result<(), Error> {
     wakeup_core(kernel::core_local().id)?;
-    // The send has waited until the SGI is out: it is taken before the next statement.
+    // The send has waited until the SGI is out.
     kernel::unmask();
     Ok(())
 }

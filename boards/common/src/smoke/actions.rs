@@ -5,7 +5,7 @@
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use irq_core::{Answer, Irq};
+use irq_core::{Action, Answer, Irq};
 
 use super::{Completed, PATIENCE_MS, QUIET_MS, counting, exactly};
 use crate::bench::Bench;
@@ -72,10 +72,12 @@ pub fn an_action_is_removed_while_it_fires<B: Bench>(bench: &B) -> Verdict {
     let other = other.ok_or(ONE_CPU)?;
     bench.route(irq, other).or_fail("route")?;
     let running = Arc::new(AtomicBool::new(false));
-    let inside = running.clone();
-    let (action, count) = {
-        let machine = bench.machine();
-        counting(&bench, move |_| {
+    let count = Arc::new(AtomicU32::new(0));
+    // Not `counting`: the line must go on as long as the other CPU fires, and stops with it.
+    let action = {
+        let (machine, inside, calls) = (bench.machine(), running.clone(), count.clone());
+        Action::new(move |_| {
+            calls.fetch_add(1, Ordering::SeqCst);
             inside.store(true, Ordering::SeqCst);
             for _ in 0..100 {
                 machine.relax();
@@ -84,11 +86,11 @@ pub fn an_action_is_removed_while_it_fires<B: Bench>(bench: &B) -> Verdict {
         })
     };
     let live = Masked::new(Some(Live::new(&bench, irq, action)?));
-    let (removed, stop) = (AtomicBool::new(false), AtomicBool::new(false));
-    let shared = (count.clone(), removed, stop);
+    let [removed, stop, over] = [const { AtomicBool::new(false) }; 3];
+    let shared = (count.clone(), removed, stop, over);
     let before = bench.control().counts(irq).unwrap_or_default();
     let verdict = Crew::on_all(bench, 2 * PATIENCE_MS, move |cpu| {
-        let (count, removed, stop) = &shared;
+        let (count, removed, stop, over) = &shared;
         let control = bench.control();
         if cpu == other {
             let fire = |times: u32, enough: &dyn Fn() -> bool| {
@@ -105,7 +107,9 @@ pub fn an_action_is_removed_while_it_fires<B: Bench>(bench: &B) -> Verdict {
             while !removed() && !stop.load(Ordering::SeqCst) {
                 fire(BEFORE, &removed).or_fail("retrigger")?;
             }
-            return fire(AFTER, &|| false).or_fail("retrigger");
+            let fired = fire(AFTER, &|| false);
+            over.store(true, Ordering::SeqCst);
+            return fired.or_fail("retrigger");
         }
         if cpu != this {
             return Ok(());
@@ -126,19 +130,25 @@ pub fn an_action_is_removed_while_it_fires<B: Bench>(bench: &B) -> Verdict {
             taken.remove_action()?;
             let (calls, inside) = (count.load(Ordering::SeqCst), running.load(Ordering::SeqCst));
             removed.store(true, Ordering::SeqCst);
+            let over = || over.load(Ordering::SeqCst);
+            let over = wait_for(bench.machine(), PATIENCE_MS, over);
             pass(bench.machine(), QUIET_MS);
+            check!(over, "{other} does not fire after the removal");
             check!(!inside, "the action runs when its removal has returned");
             check_eq!(
                 count.load(Ordering::SeqCst),
                 calls,
                 "calls after the removal"
             );
-            drop(taken);
+            // Unmasked until all are done.
+            live.with(|slot| *slot = Some(taken));
             Ok(())
         })();
         stop.store(true, Ordering::SeqCst);
         verdict
     });
+    // The last edge may still be on its way into the counts.
+    pass(bench.machine(), QUIET_MS);
     let after = bench.control().counts(irq).unwrap_or_default();
     bench.route(irq, this).or_fail("route")?;
     drain(bench, irq)?;
@@ -149,6 +159,7 @@ pub fn an_action_is_removed_while_it_fires<B: Bench>(bench: &B) -> Verdict {
         after.unhandled - before.unhandled,
     );
     check_eq!(taken - unhandled, calls, "handled interrupts");
+    check!(unhandled > 0, "the line did not fire after the removal");
     metric("calls_before_removal", calls, "count");
     Ok(())
 }

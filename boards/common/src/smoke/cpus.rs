@@ -14,6 +14,7 @@ use irq_hal::percpu::PerCpu;
 use irq_hal::platform::Ticks;
 
 use super::{PATIENCE_MS, QUIET_MS, STORM};
+use crate::asked::Asked;
 use crate::bench::Bench;
 use crate::crew::{Crew, Status, online};
 use crate::live::Live;
@@ -49,13 +50,18 @@ pub fn every_cpu_is_online<B: Bench>(bench: &B) -> Verdict {
         };
     }
     check!(wrong.is_empty(), "{}", wrong.trim_matches([' ', ';']));
+    if let Some(asked) = Asked::get().cpus {
+        let named = bench.crew().iter().count();
+        check_eq!(named, asked as usize, "CPUs that firmware names");
+    }
     metric("cpus", topology.online_cpus().count().into(), "count");
     metric("refused", refused, "count");
     Ok(())
 }
 
 /// Each CPU is in the mask of its domain of each level, the nodes' masks are all CPUs, and the
-/// nodes that have one, and no others, have a descriptor of IPIs.
+/// nodes that have one, and no others, have a descriptor of IPIs. Where all CPUs are online,
+/// nodes and cores have as many as were asked for.
 ///
 /// # Errors
 /// What went wrong.
@@ -83,6 +89,23 @@ pub fn each_cpu_is_in_its_domains<B: Bench>(bench: &B) -> Verdict {
         members += count;
     }
     check_eq!(members as usize, cpus.len(), "CPUs of all nodes");
+    let asked = Asked::get();
+    if asked.cpus == Some(members) {
+        if let Some(nodes) = asked.nodes {
+            check_eq!(with, u64::from(nodes), "nodes that have CPUs");
+        }
+        let of_node = asked.nodes.and_then(|nodes| members.checked_div(nodes));
+        for (level, each) in [(Level::Thread, asked.threads), (Level::Node, of_node)] {
+            for &cpu in &cpus {
+                let count = topology.domain(cpu, level).map(|domain| domain.count());
+                let as_asked = each.is_none() || count == each;
+                check!(
+                    as_asked,
+                    "{count:?} CPUs in the {level} of {cpu}, not {each:?}"
+                );
+            }
+        }
+    }
     metric("nodes", topology.nodes().into(), "count");
     metric("nodes_with_cpus", with, "count");
     Ok(())

@@ -37,7 +37,7 @@ pub fn a_cpu_goes_offline_and_comes_back<B: Bench>(bench: &B) -> Verdict {
     let gone = gone.ok_or(ONE_CPU)?;
     Crew::dismiss(bench, gone, PATIENCE_MS)?;
     let off = wait_for(machine, PATIENCE_MS, || {
-        !topology.is_online(gone) && bench.is_off(gone) != Ok(false)
+        !topology.is_online(gone) && bench.is_off(gone) == Ok(true)
     });
     check!(off, "{gone} does not go");
     let before = Counted::now(bench);
@@ -69,7 +69,9 @@ pub fn a_cpu_goes_offline_and_comes_back<B: Bench>(bench: &B) -> Verdict {
     check_eq!(bench.send(gone, PROBE), Ok(Sent::Rung), "a send to {gone}");
     let arrived = wait_for(machine, PATIENCE_MS, || probes(gone) > taken);
     check!(arrived, "the IPI to {gone} never arrived");
-    call(bench, gone, 7).map(drop).or_fail("call")
+    let value = call(bench, gone, 7).or_fail("call")?;
+    check_eq!(value, mixed(7, gone), "the value from {gone}");
+    Ok(())
 }
 
 /// A remote call to a CPU that holds still with interrupts masked ends with an error that names

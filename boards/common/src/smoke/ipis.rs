@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! IPIs one at a time, and remote calls: each arrives once, and counts on its target's node.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -213,16 +214,27 @@ pub fn two_cpus_that_call_each_other_masked_both_return<B: Bench>(bench: &B) -> 
     if first == last {
         return Err(Stop::Skip("there is one CPU"));
     }
+    let masked = Arc::new(AtomicU32::new(0));
     Crew::on_all(bench, 2 * PATIENCE_MS, move |cpu| {
         let other = match cpu {
             _ if cpu == first => last,
             _ if cpu == last => first,
             _ => return Ok(()),
         };
-        for word in 0..CALLS {
-            let value = call(bench, other, word).or_fail("call")?;
-            check_eq!(value, mixed(word, other), "the value from {other}");
-        }
-        Ok(())
+        let machine = bench.machine();
+        percpu::masked(machine, |_| {
+            // Neither calls before both are masked, so that each answers while it waits itself.
+            masked.fetch_add(1, Ordering::AcqRel);
+            let both = || masked.load(Ordering::Acquire) == 2;
+            check!(
+                wait_for(machine, PATIENCE_MS, both),
+                "{other} does not come"
+            );
+            for word in 0..CALLS {
+                let value = call(bench, other, word).or_fail("call")?;
+                check_eq!(value, mixed(word, other), "the value from {other}");
+            }
+            Ok(())
+        })
     })
 }

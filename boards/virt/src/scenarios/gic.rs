@@ -5,10 +5,10 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 
 use boards_common::bench::Bench as _;
-use boards_common::crew::online;
+use boards_common::crew::{Crew, online};
 use boards_common::live::Live;
 use boards_common::protocol::metric;
-use boards_common::smoke::{counting, exactly};
+use boards_common::smoke::{PATIENCE_MS, counting, exactly};
 use boards_common::verdict::{OrFail, Stop, Verdict};
 use boards_common::{check, check_eq, fail};
 use irq_core::{Answer, Irq, Lines};
@@ -132,17 +132,33 @@ pub fn a_line_that_cannot_be_deferred_is_ended(bench: &Bench) -> Verdict {
     Ok(())
 }
 
-/// After all that, no interrupt is active or pending, and the controller handed out none that
-/// has no number of ours.
+/// After all that, no interrupt is active or pending, on any CPU, and the controller handed out
+/// none that has no number of ours.
 pub fn nothing_is_left_behind(bench: &Bench) -> Verdict {
+    let bench = *bench;
     let gic = &bench.0.gic;
-    for irq in gic.irqs().iter() {
+    let idle = move |irq: Irq| {
         let state = gic.state(irq).or_fail("state")?;
         check!(!state.active, "{irq} is active: {state:?}");
-        let ours = gic.ipi_irq() == Some(irq) || irq == bench.0.wake;
-        check!(state.masked || ours, "{irq} is not masked: {state:?}");
+        // The line that ends a sleep is masked nowhere and taken nowhere.
+        let wake = irq == bench.0.wake;
+        check!(wake || !state.pending, "{irq} is pending: {state:?}");
+        let ours = wake || gic.ipi_irq() == Some(irq);
+        check!(ours || state.masked, "{irq} is not masked: {state:?}");
+        Ok(())
+    };
+    for irq in gic.irqs().iter() {
+        idle(irq)?;
     }
-    for cpu in online(*bench) {
+    // Of the private ones these were this CPU's.
+    Crew::on_all(bench, PATIENCE_MS, move |_| {
+        let private = gic.private_irqs();
+        private
+            .iter()
+            .flat_map(|range| range.iter())
+            .try_for_each(idle)
+    })?;
+    for cpu in online(bench) {
         let counts = gic.counts(cpu).or_fail("counts")?;
         check_eq!(counts.special, 0, "acknowledges of 1020 to 1022 by {cpu}");
         check_eq!(counts.unknown, 0, "interrupts without a number of ours");

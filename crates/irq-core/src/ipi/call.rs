@@ -9,14 +9,11 @@ use irq_hal::{CpuIndex, Error, Platform};
 use crate::cpu::CpuSet;
 use crate::driver::Kick;
 use crate::interrupts::Interrupts;
+use crate::patience::patience;
 
 use super::mailbox::{CALL, OFFLINE};
 use super::send::Without;
 use super::{Block, Ipis};
-
-/// How long a call waits if nothing is said.
-const PATIENCE_US: u32 = 1_000_000;
-const PATIENCE_POLLS: u32 = 10_000_000;
 
 static ANSWER: WaitFor = WaitFor {
     register: "remote call",
@@ -65,7 +62,8 @@ impl Interrupts {
     ///
     /// # Errors
     /// As [`call`](Self::call), with one of the CPUs that an error is about: those that could
-    /// run the function did, or do. [`Error::NoSuchCpu`] for a member beyond the possible CPUs:
+    /// run the function did, or do. After [`Error::NoAnswer`] for one of them another may still
+    /// run it: until it ends, calls from this CPU return [`Error::Busy`]. [`Error::NoSuchCpu`] for a member beyond the possible CPUs:
     /// it ran nowhere.
     ///
     /// # Context
@@ -186,9 +184,7 @@ impl<K: Kick + ?Sized> Remote<'_, K> {
         let Flight {
             ipis, cpu, block, ..
         } = flight;
-        let bound = self
-            .bound
-            .unwrap_or_else(|| Bound::new(self.platform, PATIENCE_US, PATIENCE_POLLS));
+        let bound = self.bound.unwrap_or_else(|| patience(self.platform));
         let poll = || {
             ipis.serve_while_waiting(self.kick, cpu, block);
             block.slot.left()

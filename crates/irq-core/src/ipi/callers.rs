@@ -22,6 +22,8 @@ use irq_hal::heap::try_vec;
 use irq_hal::percpu::CachePadded;
 use irq_hal::{CpuIndex, Error};
 
+use crate::cpu::{cpus_of, word_and_bit};
+
 const WORDS: usize = 8;
 const BITS: usize = u64::BITS as usize;
 
@@ -66,22 +68,20 @@ impl Callers {
     }
 
     /// Claims the calls of all that wait, one after the other. For the target.
+    ///
+    /// Who joins meanwhile posts afterwards and is found by the take of that post: a caller that
+    /// calls again and again keeps no other from its turn, and the target from no end.
     pub(super) fn claim_each(&self, mut f: impl FnMut(CpuIndex, Caller<'_>)) {
         let words = self.0.iter().flat_map(|s| s.waiting.iter().zip(&s.running));
-        for (index, (waiting, running)) in words.enumerate() {
-            loop {
-                let seen = waiting.load(Ordering::Relaxed);
-                if seen == 0 {
-                    break;
-                }
+        for (first, (waiting, running)) in (0..).step_by(BITS).zip(words) {
+            for cpu in cpus_of(CpuIndex::new(first), waiting.load(Ordering::Relaxed)) {
                 let caller = Caller {
                     waiting,
                     running,
-                    bit: seen & seen.wrapping_neg(),
+                    bit: word_and_bit(cpu).1,
                 };
                 if caller.claim() {
-                    let cpu = index as u32 * u64::BITS + seen.trailing_zeros();
-                    f(CpuIndex::new(cpu), caller);
+                    f(cpu, caller);
                 }
             }
         }
@@ -131,6 +131,7 @@ impl Caller<'_> {
 
     /// Leaves the running set.
     pub(super) fn ended(&self) {
+        // Release: pairs with the acquire in `is_running`.
         self.running.fetch_and(!self.bit, Ordering::Release);
     }
 }

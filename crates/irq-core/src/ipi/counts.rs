@@ -80,6 +80,15 @@ impl Tally {
         })
     }
 
+    /// From 0 again.
+    pub(super) fn reset(&self) {
+        self.taken.store(0, Relaxed);
+        for to in &self.sent {
+            to.rung.store(0, Relaxed);
+            to.coalesced.store(0, Relaxed);
+        }
+    }
+
     /// Counts an interrupt, between its acknowledge and its end: it cannot come again before.
     #[inline]
     pub(super) fn take(&self) {

@@ -130,6 +130,20 @@ impl Kinds {
         Ok(all)
     }
 
+    /// What to run if `bits` are one kind, and one for the interrupt: the common case.
+    #[inline]
+    pub(super) fn alone(&self, bits: u32) -> Option<(KindFn, usize)> {
+        if !bits.is_power_of_two() {
+            return None;
+        }
+        // Bits that are no kind lead to a place that is not for the interrupt.
+        let kind = &self.table[bits.trailing_zeros() as usize % 32];
+        match kind.run {
+            Run::InInterrupt(run) => Some((run, kind.word)),
+            Run::Anywhere(_) => None,
+        }
+    }
+
     /// Runs kind `n`, the number of a bit.
     #[inline]
     pub(super) fn run(&self, n: u32, cx: &ActionContext<'_>) {

@@ -12,7 +12,7 @@ use crate::outcome::Bits;
 use crate::topology::Place;
 
 use super::counts;
-use super::mailbox::CALL;
+use super::mailbox::{CALL, Mailbox};
 
 impl Interrupts {
     /// Binds this CPU to its `place` and takes it online: from now on it may be sent to.
@@ -20,7 +20,7 @@ impl Interrupts {
     ///
     /// # Errors
     /// [`Error::NoSuchCpu`] and [`Error::Invalid`] for a CPU or a node beyond the possible ones,
-    /// [`Error::Exists`] if the CPU is online, and what
+    /// [`Error::CpuIsOnline`], and what
     /// [`Topology::online`](crate::topology::Topology::online) returns for a place that cannot
     /// be. Nothing has changed then.
     ///
@@ -38,9 +38,7 @@ impl Interrupts {
         };
         let mailbox = &ipis.block(cpu)?.mailbox;
         if mailbox.is_open() {
-            return Err(Error::Exists {
-                what: "a CPU that is online",
-            });
+            return Err(Error::CpuIsOnline { cpu });
         }
         self.topology.online(platform, cpu, place)?;
         mailbox.bind(counts::place(place.node));
@@ -76,10 +74,24 @@ impl Interrupts {
             let cx = ActionContext::new(cx, ipis.ipi.irq());
             // Callers are looked for in any case: one that has not posted yet is served too.
             let accepted = mailbox.close() | CALL;
+            let closed = Closed(mailbox);
             ipis.pending(kick, cpu, accepted, true).run(&cx);
+            core::mem::forget(closed);
             bits = cx.bits();
         }
         self.topology.offline(cpu)?;
         Ok(bits)
+    }
+}
+
+/// A mailbox on the way offline. If what was accepted unwinds it is opened again, unless what is
+/// left has gone back into it and opened it.
+struct Closed<'a>(&'a Mailbox);
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        if !self.0.is_open() {
+            self.0.open(0);
+        }
     }
 }

@@ -29,11 +29,21 @@ impl<'a> Ipis<'a> {
         let cx = ActionContext::new(cx, self.ipi.irq());
         // After the acknowledge: who finds the mailbox empty from here on rings again.
         let bits = block.mailbox.take();
-        self.pending(flow, cpu, bits, false).run(&cx);
+        match self.ipi.kinds.alone(bits) {
+            // Nothing is left for later, nor to put back if this unwinds.
+            Some((run, word)) => run(word, &cx),
+            None => self.run_any(flow, &cx, bits),
+        }
         Outcome {
             taken: Taken::Handled,
             bits: cx.bits(),
         }
+    }
+
+    /// Runs whatever `bits` are, perhaps nothing.
+    #[inline(never)]
+    fn run_any<K: Kick + ?Sized>(self, kick: &K, cx: &ActionContext<'_>, bits: u32) {
+        self.pending(kick, cx.cpu(), bits, false).run(cx);
     }
 
     /// `bits` that were taken on `cpu`; out of a mailbox that was closed for good if `closed`.

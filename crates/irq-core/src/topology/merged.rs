@@ -22,9 +22,9 @@ pub struct MergedLevel<'a> {
 
 /// The levels of a CPU, equal ones merged, in the order of the first level of each.
 #[derive(Clone, Debug)]
-pub struct Levels<'a>(array::IntoIter<Option<MergedLevel<'a>>, LEVELS>);
+pub struct MergedLevels<'a>(array::IntoIter<Option<MergedLevel<'a>>, LEVELS>);
 
-impl<'a> Iterator for Levels<'a> {
+impl<'a> Iterator for MergedLevels<'a> {
     type Item = MergedLevel<'a>;
 
     fn next(&mut self) -> Option<MergedLevel<'a>> {
@@ -34,9 +34,9 @@ impl<'a> Iterator for Levels<'a> {
 
 /// Levels that are equal for every online CPU, in the order of the first level of each set.
 #[derive(Clone, Debug)]
-pub struct MergedLevels(array::IntoIter<LevelSet, LEVELS>);
+pub struct LevelSets(array::IntoIter<LevelSet, LEVELS>);
 
-impl Iterator for MergedLevels {
+impl Iterator for LevelSets {
     type Item = LevelSet;
 
     fn next(&mut self) -> Option<LevelSet> {
@@ -44,7 +44,7 @@ impl Iterator for MergedLevels {
     }
 }
 
-impl DoubleEndedIterator for MergedLevels {
+impl DoubleEndedIterator for LevelSets {
     fn next_back(&mut self) -> Option<LevelSet> {
         self.0.rfind(|set| *set != LevelSet::default())
     }
@@ -56,10 +56,10 @@ impl Topology {
     ///
     /// # Context
     /// Any. It reads the masks of the CPU's domains, some several times.
-    pub fn levels(&self, cpu: CpuIndex) -> Levels<'_> {
+    pub fn levels(&self, cpu: CpuIndex) -> MergedLevels<'_> {
         let mut merged = [None::<MergedLevel<'_>>; LEVELS];
         if !self.is_online(cpu) {
-            return Levels(merged.into_iter());
+            return MergedLevels(merged.into_iter());
         }
         let mut count = 0;
         for level in Level::ALL {
@@ -76,7 +76,7 @@ impl Topology {
                 }
             }
         }
-        Levels(merged.into_iter())
+        MergedLevels(merged.into_iter())
     }
 
     /// The levels of the machine with those merged whose masks are equal now for each CPU that
@@ -84,10 +84,10 @@ impl Topology {
     ///
     /// # Context
     /// Any. It reads every mask of the machine, some several times.
-    pub fn merged_levels(&self) -> MergedLevels {
+    pub fn merged_levels(&self) -> LevelSets {
         let mut merged = [LevelSet::default(); LEVELS];
         if self.online_cpus().is_empty() {
-            return MergedLevels(merged.into_iter());
+            return LevelSets(merged.into_iter());
         }
         for level in Level::ALL {
             // Equal to one of a set is equal to all of it.
@@ -97,7 +97,7 @@ impl Topology {
                 .unwrap_or(level.index());
             merged[equal].insert(level);
         }
-        MergedLevels(merged.into_iter())
+        LevelSets(merged.into_iter())
     }
 
     /// Whether each domain of `one` has the CPUs of its first CPU's domain at `other`: then it

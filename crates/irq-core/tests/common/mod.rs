@@ -3,6 +3,8 @@
 //! asked.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub mod heap;
+
 use core::alloc::Layout;
 use core::cell::Cell;
 use core::ops::Range;
@@ -17,6 +19,47 @@ use irq_core::{
 use irq_hal::dma::{DmaLimits, DmaRegion};
 use irq_hal::platform::{IrqState, Ticks};
 use irq_hal::{Error, Mmio, PhysAddr, Platform};
+
+/// Lines of a controller that does nothing when it is asked; `complete` may be told to.
+macro_rules! idle_lines {
+    ($controller:ty) => {
+        $crate::common::idle_lines!($controller, |_| Ok(()));
+    };
+    ($controller:ty, $complete:expr) => {
+        impl irq_core::Lines for $controller {
+            fn mask(&self, _: irq_core::Irq) -> Result<(), irq_hal::Error> {
+                Ok(())
+            }
+
+            fn unmask(&self, _: irq_core::Irq) -> Result<(), irq_hal::Error> {
+                Ok(())
+            }
+
+            fn set_trigger(
+                &self,
+                _: irq_core::Irq,
+                _: irq_core::Trigger,
+            ) -> Result<(), irq_hal::Error> {
+                Ok(())
+            }
+
+            fn retrigger(&self, _: irq_core::Irq) -> Result<(), irq_hal::Error> {
+                Ok(())
+            }
+
+            fn complete(&self, _: irq_core::Irq) -> Result<(), irq_hal::Error> {
+                let complete: fn(&Self) -> Result<(), irq_hal::Error> = $complete;
+                complete(self)
+            }
+
+            fn state(&self, _: irq_core::Irq) -> Result<irq_core::LineState, irq_hal::Error> {
+                Ok(irq_core::LineState::default())
+            }
+        }
+    };
+}
+#[allow(unused_imports, reason = "each test binary uses its part")]
+pub(crate) use idle_lines;
 
 /// One CPU, with a clock that its own calls move.
 pub struct Cpu {
@@ -268,31 +311,7 @@ impl Flow for Always {
 
 impl Kick for Always {}
 
-impl Lines for Always {
-    fn mask(&self, _: Irq) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn unmask(&self, _: Irq) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn set_trigger(&self, _: Irq, _: Trigger) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn retrigger(&self, _: Irq) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn complete(&self, _: Irq) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn state(&self, _: Irq) -> Result<LineState, Error> {
-        Ok(LineState::default())
-    }
-}
+idle_lines!(Always);
 
 /// A controller for tests that ask it for nothing.
 pub static LINES: Always = Always(Irq::new(0));

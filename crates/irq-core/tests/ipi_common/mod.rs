@@ -2,6 +2,9 @@
 //! A controller with one pending bit for each CPU, and machines whose CPUs a test plays.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+#[cfg(not(loom))]
+pub mod played;
+
 // Not irq-hal's: what a controller does is no access of the code under test.
 #[cfg(not(loom))]
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -11,12 +14,11 @@ use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use irq_core::cpu::{CpuIndex, NodeId};
 use irq_core::topology::Place;
 use irq_core::{
-    Flow, Interrupts, IpiKind, IpiSetup, Irq, IrqContext, Kick, Kind, LineState, Lines, Outcome,
-    Setup, Taken, Trigger,
+    Flow, Interrupts, IpiKind, IpiSetup, Irq, IrqContext, Kick, Kind, Outcome, Setup, Taken,
 };
 use irq_hal::Error;
 
-use crate::common::{Cpu, entry, on, range};
+use crate::common::{Cpu, entry, idle_lines, on, range};
 
 /// The interrupt of the IPIs.
 pub const IPI: Irq = Irq::new(3);
@@ -130,31 +132,7 @@ impl Kick for Bell {
     }
 }
 
-impl Lines for Bell {
-    fn mask(&self, _: Irq) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn unmask(&self, _: Irq) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn set_trigger(&self, _: Irq, _: Trigger) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn retrigger(&self, _: Irq) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn complete(&self, _: Irq) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn state(&self, _: Irq) -> Result<LineState, Error> {
-        Ok(LineState::default())
-    }
-}
+idle_lines!(Bell);
 
 /// Interrupts of some CPUs, and their controller.
 pub struct Machine {

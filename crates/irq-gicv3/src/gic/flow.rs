@@ -6,7 +6,7 @@ use irq_hal::atomic::{AtomicU64, Ordering::Relaxed};
 use irq_hal::{CpuIndex, Error, Platform};
 
 use super::Gic;
-use crate::cpu_interface::{Acknowledge, ActiveId, EoiMode};
+use crate::cpu_interface::{Acknowledge, ActiveId, EoiMode, classify};
 use crate::intid::{IntId, LPI_FIRST, SPURIOUS};
 use crate::quirks::Effects;
 use crate::regs::Frame;
@@ -63,6 +63,17 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
 
     #[inline]
     fn finish(&self, active: Active) {
+        if self.hot.one_write_ends {
+            self.interface().drop_priority(active.id);
+        } else {
+            self.finish_otherwise(active);
+        }
+    }
+
+    /// In two writes, or with a quirk in mind.
+    #[cold]
+    #[inline(never)]
+    fn finish_otherwise(&self, active: Active) {
         if self.hot.effects.contains(Effects::LOST_DEACTIVATION)
             && let Ok(intid) = active.id.intid()
         {
@@ -71,22 +82,18 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
         self.interface().end(active.id);
     }
 
+    /// Counts what led to no interrupt of ours, and ends what became active.
     #[cold]
-    fn note_special(&self, cpu: CpuIndex, intid: u32) {
-        if let Some(slot) = self.slots.get(cpu) {
-            count(if intid == SPURIOUS {
-                &slot.spurious
-            } else {
-                &slot.special
-            });
+    fn not_ours(&self, cpu: CpuIndex, acknowledged: Acknowledge) {
+        if let Acknowledge::Interrupt(id) = acknowledged {
+            self.finish(Active { id, cpu });
         }
-    }
-
-    #[cold]
-    fn end_unknown(&self, cpu: CpuIndex, id: ActiveId) {
-        self.finish(Active { id, cpu });
         if let Some(slot) = self.slots.get(cpu) {
-            count(&slot.unknown);
+            count(match acknowledged {
+                Acknowledge::Interrupt(_) => &slot.unknown,
+                Acknowledge::Special(SPURIOUS) => &slot.spurious,
+                Acknowledge::Special(_) => &slot.special,
+            });
         }
     }
 
@@ -127,25 +134,19 @@ where
 
     #[inline]
     fn ack(&self, cx: &IrqContext<'_>) -> Option<(Irq, Active)> {
-        let interface = self.interface();
-        let acknowledged = if self.hot.effects.contains(Effects::STALE_IAR) {
-            interface.acknowledge_checked()
+        let cpu = cx.cpu();
+        let number = if self.hot.effects.contains(Effects::STALE_IAR) {
+            self.interface().acknowledge_any_checked()
         } else {
-            interface.acknowledge()
+            self.interface().acknowledge_any()
         };
-        match acknowledged {
-            Acknowledge::Interrupt(id) => {
-                let irq = self.hot.layout.acknowledged(id.get());
-                if irq.is_none() {
-                    self.end_unknown(cx.cpu(), id);
-                }
-                irq.map(|irq| (irq, Active { id, cpu: cx.cpu() }))
-            }
-            Acknowledge::Special(intid) => {
-                self.note_special(cx.cpu(), intid);
-                None
-            }
-        }
+        // A number of ours is not special: only the others are looked at.
+        let Some(irq) = self.hot.layout.acknowledged(number) else {
+            self.not_ours(cpu, classify(number));
+            return None;
+        };
+        let id = ActiveId::new(number);
+        Some((irq, Active { id, cpu }))
     }
 
     #[inline]

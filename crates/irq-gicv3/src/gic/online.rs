@@ -21,8 +21,8 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
     /// [`unmask_private`](Self::unmask_private) said, and turns its interface on.
     ///
     /// # Errors
-    /// [`Error::NoSuchCpu`] for an index that is not possible; [`Error::Exists`] if it is
-    /// online, or if another CPU came online with this `mpidr`; [`Error::NoUnitForCpu`] if
+    /// [`Error::NoSuchCpu`] for an index that is not possible; [`Error::CpuIsOnline`];
+    /// [`Error::Exists`] if another CPU came online with this `mpidr`; [`Error::NoUnitForCpu`] if
     /// `mpidr` has no redistributor; [`Error::Timeout`] if that one never powers up, never wakes
     /// or stays busy; [`Error::Refused`] if system registers are forbidden, or if the SGI of
     /// [`Config::ipi`](crate::Config::ipi) is the secure side's;
@@ -36,9 +36,7 @@ impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
     pub fn cpu_online(&self, on: &OnCpu, mpidr: Mpidr) -> Result<(), Error> {
         let slot = self.slot(on.cpu())?;
         if self.online(on.cpu()) {
-            return Err(Error::Exists {
-                what: "the online CPU",
-            });
+            return Err(Error::CpuIsOnline { cpu: on.cpu() });
         }
         let mpidr = self.effective(mpidr);
         let redistributor = self.redistributors.claim(mpidr)?;

@@ -77,7 +77,6 @@ impl Targets {
         })
     }
 
-    #[inline]
     fn wire(&self, cpu: CpuIndex) -> Result<&Wire, Error> {
         let chunk = self.wires.get(cpu.index() / WIRES);
         match chunk.map(|chunk| &chunk[cpu.index() % WIRES]) {
@@ -94,10 +93,22 @@ impl Targets {
     /// `cpu`, which is online, as a target.
     #[inline]
     pub fn get(&self, cpu: CpuIndex) -> Result<SgiTarget, Error> {
-        // Acquire: pairs with the release in `online`.
-        match self.wire(cpu)?.target.load(Ordering::Acquire) {
-            0 => Err(Error::CpuOffline { cpu }),
+        let chunk = self.wires.get(cpu.index() / WIRES);
+        // Acquire: pairs with the release in `online`. A wire beyond the last CPU stays at 0.
+        let word = chunk.map_or(0, |chunk| {
+            chunk[cpu.index() % WIRES].target.load(Ordering::Acquire)
+        });
+        match word {
+            0 => Err(self.unreachable(cpu)),
             word => Ok(SgiTarget::from_word(word)),
+        }
+    }
+
+    #[cold]
+    fn unreachable(&self, cpu: CpuIndex) -> Error {
+        match cpu.get() < self.cpus {
+            true => Error::CpuOffline { cpu },
+            false => Error::NoSuchCpu { cpu },
         }
     }
 

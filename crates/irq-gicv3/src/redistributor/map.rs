@@ -210,6 +210,7 @@ impl<B: Frame> RedistributorMap<B> {
     /// Lets another CPU claim the redistributor. For who claimed it.
     pub(crate) fn release(&self, mpidr: Mpidr) {
         if let Some(entry) = self.entry(mpidr) {
+            // Release: pairs with the acquire in `claim`.
             entry.claimed.store(false, Ordering::Release);
         }
     }

@@ -65,7 +65,8 @@ impl Notes {
     }
 }
 
-/// A CPU's part in a [`Table`](super::Table): what it has noted, and the embedding crate's block beside it.
+/// A CPU's part in a [`Table`](super::Table): what it has noted, and the embedding crate's block
+/// beside it.
 ///
 /// It serves one table at a time.
 // The notes come first, where a store-release needs no offset.
@@ -112,6 +113,7 @@ pub(super) fn bind<B>(cpus: &PerCpu<Reader<B>>) -> Result<(), Error> {
 /// Frees the first `count` readers for another table.
 pub(super) fn unbind<B>(cpus: &PerCpu<Reader<B>>, count: usize) {
     for (_, reader) in cpus.iter().take(count) {
+        // Release: pairs with the acquire in `bind`.
         reader.bound.store(false, Ordering::Release);
     }
 }
@@ -174,8 +176,8 @@ impl Walk {
         while let Some(reader) = cpus.get(CpuIndex::new(self.cpu)) {
             let notes = &reader.notes;
             while let Some(note) = notes.used.get(self.note) {
-                // Acquire: pairs with the release stores of `read` and `Using::drop`, so that
-                // the use comes before what follows here.
+                // Acquire: pairs with the release stores of `At::note` and `FirstNote::drop`, so
+                // that the use comes before what follows here.
                 let now = note.load(Ordering::Acquire);
                 let waits = if self.seen == 0 {
                     now as u32 == self.mark
@@ -189,7 +191,7 @@ impl Walk {
                 self.seen = 0;
                 self.note += 1;
             }
-            // Acquire: as above.
+            // Acquire: pairs with the release in `Notes::discount`, likewise.
             if notes.unnoted.load(Ordering::Acquire) != 0 {
                 return false;
             }
