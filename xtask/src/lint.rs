@@ -2,6 +2,7 @@
 //! `cargo xtask lint`: format, clippy on host and bare metal with warnings denied, each library
 //! crate alone with every set of its logging features, and packaging.
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -72,12 +73,45 @@ pub fn run() -> Result<Vec<Section>> {
         }
         checks.add(&format!("clippy boards {target}"), clippy.args(DENY))?;
     }
+    if let Some(home) = cargo_home() {
+        forget_unpacked(&home, &packages)?;
+    }
     checks.add("package", &mut package(active, &packages))?;
     Ok(vec![Section {
         name: "lint".into(),
         time: checks.time,
         rows: checks.rows,
     }])
+}
+
+/// Removes what cargo has unpacked of earlier packages of this workspace. It keeps them in its home
+/// by the path of the workspace and by version, and takes them for the new ones.
+fn forget_unpacked(home: &Path, packages: &[Package]) -> Result<()> {
+    let Ok(registries) = std::fs::read_dir(home.join("registry/src")) else {
+        return Ok(());
+    };
+    for registry in registries {
+        let registry = registry?;
+        // A registry without a host is the temporary one of a packaging.
+        if !registry.file_name().to_string_lossy().starts_with('-') {
+            continue;
+        }
+        for package in packages.iter().filter(|p| p.is_published()) {
+            let name = format!("{}-{}", package.name, env!("CARGO_PKG_VERSION"));
+            let unpacked = registry.path().join(name);
+            if unpacked.exists() {
+                std::fs::remove_dir_all(&unpacked)
+                    .with_context(|| format!("cannot remove {}", unpacked.display()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Cargo's home, as cargo finds it.
+fn cargo_home() -> Option<PathBuf> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")))
 }
 
 /// One `cargo package` call for all published crates, each built from its package.
@@ -197,6 +231,25 @@ mod tests {
             feature_sets(&package(r#"{"log":[],"defmt":[]}"#)),
             ["", "defmt", "log", "defmt,log"]
         );
+    }
+
+    #[test]
+    fn packages_of_an_earlier_state_are_forgotten_and_those_of_others_are_not() {
+        let home = tempfile::tempdir().unwrap();
+        let src = home.path().join("registry/src");
+        let ours = format!("p-{}", env!("CARGO_PKG_VERSION"));
+        for folder in [
+            format!("-1234/{ours}/src"),
+            "-1234/q-1.0.0".into(),
+            format!("host-1/{ours}"),
+        ] {
+            std::fs::create_dir_all(src.join(folder)).unwrap();
+        }
+        forget_unpacked(home.path(), &[package("{}")]).unwrap();
+        assert!(!src.join("-1234").join(&ours).exists());
+        assert!(src.join("-1234/q-1.0.0").exists());
+        assert!(src.join("host-1").join(&ours).exists());
+        forget_unpacked(&home.path().join("nothing"), &[package("{}")]).unwrap();
     }
 
     #[test]

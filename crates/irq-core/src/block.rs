@@ -128,12 +128,12 @@ impl Parts {
     }
 
     #[cold]
-    pub(crate) fn nothing(&self) {
+    pub(crate) fn count_nothing(&self) {
         self.odd.nothing.fetch_add(1, Relaxed);
     }
 
     #[cold]
-    pub(crate) fn stray(&self) {
+    pub(crate) fn count_stray(&self) {
         self.odd.stray.fetch_add(1, Relaxed);
     }
 

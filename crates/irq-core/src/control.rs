@@ -186,7 +186,7 @@ impl<'a> Control<'a> {
             let completed = masked.and_then(|()| self.lines.complete(irq));
             if completed.is_err() {
                 // Release: as in the dispatch, for the next call.
-                line.deferred.store(deferred, Release);
+                line.deferred.swap(deferred, Release);
             }
             completed.map(|()| true)
         })

@@ -70,7 +70,7 @@ impl Tally {
 
     /// Counts that nobody owned up to it.
     #[cold]
-    pub(crate) fn unhandled(&self) {
+    pub(crate) fn count_unhandled(&self) {
         self.unhandled.fetch_add(1, Relaxed);
     }
 

@@ -87,7 +87,7 @@ impl Interrupts {
             return Outcome::UNHANDLED;
         };
         let Some(at) = here.at(self.index(irq)) else {
-            here.block().stray();
+            here.block().count_stray();
             return Outcome::UNHANDLED;
         };
         let taken = match *at.data() {
@@ -225,9 +225,10 @@ impl Interrupts {
             && let Ok((_, upkeep)) = self.upkeep(cx.irq())
             && let Some(line) = self.line(upkeep, cx.cpu())
         {
-            // Release: pairs with the acquire in `Control::complete`, so that the completion
+            // Release: pairs with the acquire in `Control::complete_deferred`, so that the completion
             // comes after the deferral. The list is still noted: whoever completes before this
-            // mark waits for it. (An exchange, as loom does not order stores against exchanges.)
+            // mark waits for it. Every change of a mark is an update: each finds what the one
+            // before it left.
             let by = if by == FIRST { list[0].first.id } else { by };
             line.deferred.swap(by, Release);
         }
@@ -242,7 +243,7 @@ impl Interrupts {
     #[cold]
     fn nothing(&self, cx: &IrqContext<'_>) -> Outcome {
         if let Some(block) = self.descriptors.block(cx.cpu()) {
-            block.nothing();
+            block.count_nothing();
         }
         Outcome {
             taken: Taken::Nothing,
@@ -281,7 +282,7 @@ impl Interrupts {
             None => None,
         };
         if let Some(tally) = tally {
-            tally.unhandled();
+            tally.count_unhandled();
         }
         let Some(detector) = &self.detector else {
             return;

@@ -2,7 +2,7 @@
 //! Interrupts between CPUs: kinds that are sent, and functions that are called remotely.
 //!
 //! # Vocabulary
-//! - *kind*: a reason to interrupt a CPU, [`Kind`], up to [`KINDS`] of them, fixed at
+//! - *kind*: a reason to interrupt a CPU, [`Kind`], up to [`MAX_KINDS`] of them, fixed at
 //!   construction. A kind carries no data: kernels keep their own queues behind it.
 //! - *mailbox*: one word for each CPU, with a bit for each kind that was sent and not yet run.
 //!   It stands on a line of its own, beside what its senders read.
@@ -44,7 +44,7 @@ use crate::irq::Irq;
 pub use call::Remote;
 pub use counts::IpiCounts;
 pub use irq_hal::callback::Callback;
-pub use kind::{AnywhereFn, IpiKind, KINDS, Kind, KindFn};
+pub use kind::{AnywhereFn, IpiKind, Kind, KindFn, MAX_KINDS};
 pub use send::{Sent, SentMany};
 
 use callers::Callers;
@@ -60,7 +60,7 @@ use slot::Slot;
 pub struct IpiSetup<'a> {
     /// The interrupt that the driver's [`Kick`](crate::Kick) rings.
     pub irq: Irq,
-    /// The kinds: number `n` is `kinds[n]`. At most [`KINDS`], perhaps none where only remote
+    /// The kinds: number `n` is `kinds[n]`. At most [`MAX_KINDS`], perhaps none where only remote
     /// calls are wanted.
     pub kinds: &'a [Kind],
 }

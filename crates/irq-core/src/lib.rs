@@ -134,7 +134,8 @@ pub use counts::{Counts, CpuCounts};
 pub use driver::{Controller, Flow, Kick, Lines};
 pub use interrupts::Interrupts;
 pub use ipi::{
-    AnywhereFn, Callback, IpiCounts, IpiKind, IpiSetup, KINDS, Kind, KindFn, Remote, Sent, SentMany,
+    AnywhereFn, Callback, IpiCounts, IpiKind, IpiSetup, Kind, KindFn, MAX_KINDS, Remote, Sent,
+    SentMany,
 };
 pub use irq::{Irq, IrqRange, LineState, Trigger};
 pub use lockup::{Detector, Report};

@@ -12,8 +12,8 @@ use ipi_common::played::{counts, exact, note, note_anywhere, plain, play, played
 use ipi_common::{Bell, IPI, Machine, cpu, kind};
 use irq_core::cpu::{CpuIndex, CpuMask};
 use irq_core::{
-    ActionContext, Bits, Interrupts, IpiKind, IpiSetup, KINDS, Kick, Kind, Sent, SentMany, Setup,
-    Taken,
+    ActionContext, Bits, Interrupts, IpiKind, IpiSetup, Kick, Kind, MAX_KINDS, Sent, SentMany,
+    Setup, Taken,
 };
 use irq_hal::Error;
 
@@ -270,7 +270,7 @@ fn there_are_thirty_kinds_and_no_more() {
         })
         .map(|_| ())
     };
-    assert_eq!(all(KINDS as usize), Ok(()));
+    assert_eq!(all(MAX_KINDS as usize), Ok(()));
     let too_many = Error::Invalid {
         what: "number of kinds of IPIs",
         value: 31,

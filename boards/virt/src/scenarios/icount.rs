@@ -175,7 +175,7 @@ pub fn self_sgi(bench: &Bench) -> Verdict {
         // handler counts.
         unsafe {
             asm!(
-                "2: msr S3_0_C12_C11_5, {sgi}",
+                "2: msr S3_0_C12_C11_5, {sgi}", // ICC_SGI1R_EL1
                 "isb",
                 "subs {n}, {n}, #1",
                 "b.ne 2b",

@@ -234,7 +234,7 @@ impl Flight<'_> {
         if let Some(count) = self.block.tally.to(target.mailbox.place())
             && !offline
         {
-            count.rung();
+            count.count_rung();
         }
         !offline
     }

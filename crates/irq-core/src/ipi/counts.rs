@@ -49,12 +49,12 @@ impl SentTo {
     // One CPU counts here, but an interrupt that sends may come in between: no load and store.
 
     #[inline]
-    pub(super) fn rung(&self) {
+    pub(super) fn count_rung(&self) {
         self.rung.fetch_add(1, Relaxed);
     }
 
     #[inline]
-    pub(super) fn coalesced(&self) {
+    pub(super) fn count_coalesced(&self) {
         self.coalesced.fetch_add(1, Relaxed);
     }
 }
@@ -91,7 +91,7 @@ impl Tally {
 
     /// Counts an interrupt, between its acknowledge and its end: it cannot come again before.
     #[inline]
-    pub(super) fn take(&self) {
+    pub(super) fn count_taken(&self) {
         self.taken.store(self.taken.load(Relaxed) + 1, Relaxed);
     }
 

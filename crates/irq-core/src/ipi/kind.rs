@@ -6,7 +6,7 @@ use irq_hal::{CpuIndex, Error};
 use crate::action::ActionContext;
 
 /// How many kinds there can be.
-pub const KINDS: u32 = 30;
+pub const MAX_KINDS: u32 = 30;
 
 /// The number of a kind, as an index of [`IpiSetup::kinds`](super::IpiSetup::kinds).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -14,9 +14,9 @@ pub const KINDS: u32 = 30;
 pub struct IpiKind(u8);
 
 impl IpiKind {
-    /// Kind `n`, or nothing from [`KINDS`] on.
+    /// Kind `n`, or nothing from [`MAX_KINDS`] on.
     pub const fn new(n: u8) -> Option<Self> {
-        if (n as u32) < KINDS {
+        if (n as u32) < MAX_KINDS {
             Some(Self(n))
         } else {
             None
@@ -106,7 +106,7 @@ pub(super) struct Kinds {
 
 impl Kinds {
     pub(super) fn new(kinds: &[Kind]) -> Result<Self, Error> {
-        if kinds.len() > KINDS as usize {
+        if kinds.len() > MAX_KINDS as usize {
             return Err(Error::Invalid {
                 what: "number of kinds of IPIs",
                 value: kinds.len() as u64,

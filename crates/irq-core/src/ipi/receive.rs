@@ -24,7 +24,7 @@ impl<'a> Ipis<'a> {
             flow.end(active);
             return Outcome::UNHANDLED;
         };
-        block.tally.take();
+        block.tally.count_taken();
         flow.end(active);
         let cx = ActionContext::new(cx, self.ipi.irq());
         // After the acknowledge: who finds the mailbox empty from here on rings again.
@@ -118,7 +118,7 @@ impl<'a> Ipis<'a> {
             && rings
             && let Some(count) = block.tally.to(block.mailbox.place())
         {
-            count.rung();
+            count.count_rung();
         }
     }
 }

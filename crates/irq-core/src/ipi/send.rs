@@ -72,12 +72,12 @@ impl Interrupts {
         let count = own.tally.to(target.mailbox.place());
         if before == 0 {
             if let Some(count) = count {
-                count.rung();
+                count.count_rung();
             }
             Ok(Sent::Rung)
         } else {
             if let Some(count) = count {
-                count.coalesced();
+                count.count_coalesced();
             }
             Ok(Sent::Coalesced)
         }
@@ -117,11 +117,11 @@ impl Interrupts {
             let count = own.tally.to(target.mailbox.place());
             if before != 0 {
                 sent.coalesced += 1;
-                count.inspect(|count| count.coalesced());
+                count.inspect(|count| count.count_coalesced());
                 return false;
             }
             sent.rung += 1;
-            count.inspect(|count| count.rung());
+            count.inspect(|count| count.count_rung());
             true
         });
         sent.offline = members.saturating_sub(sent.rung + sent.coalesced);

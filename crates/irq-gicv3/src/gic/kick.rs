@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Interrupts from CPU to CPU, by the SGI that the embedder chose. No MMIO, no lock, no
-//! allocation; a sender writes no line of ours.
+//! allocation; a sender writes no line of ours. One write of `ICC_SGI1R_EL1` reaches one cluster
+//! (IHI 0069, "Software Generated Interrupts").
 
 use irq_core::Kick;
 use irq_core::cpu::CpuSet;

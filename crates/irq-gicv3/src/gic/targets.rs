@@ -2,7 +2,8 @@
 //! Where SGIs go: what a sender knows of each CPU, and of the clusters that one write reaches.
 //!
 //! Senders read these lines and nobody writes them, but for CPUs that come and go. A cluster is
-//! the CPUs that agree in all but the lower 4 bits of Aff0; which clusters there are is known
+//! the CPUs that agree in all but the lower 4 bits of Aff0, those that one write of
+//! `ICC_SGI1R_EL1` can name (IHI 0069, its description); which clusters there are is known
 //! from the redistributors, who is in one only when CPUs come online, in any order of indices.
 //!
 //! ```text
