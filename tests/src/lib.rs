@@ -8,11 +8,14 @@ pub mod heap;
 pub mod hermit;
 #[cfg(irq_trace)]
 pub mod lines;
+pub mod msrs;
 pub mod peer;
 pub mod plain;
 pub mod refused;
 pub mod storm;
 pub mod system;
+pub mod x2apic;
+pub mod xive;
 
 /// The example of the project's README, which has to compile.
 #[cfg(doctest)]

@@ -54,7 +54,7 @@ pub struct Board {
 pub struct Image {
     /// Cargo's package, and its binary.
     pub package: String,
-    /// The bare-metal target triple.
+    /// The bare-metal target: a triple, or the path of a JSON target below the repository's root.
     pub target: String,
 }
 
@@ -114,6 +114,36 @@ pub struct Machine {
     pub max_nodes: u32,
     /// Most threads of a core.
     pub max_threads: u32,
+    /// How many nodes there can be, where that is not any number to the most.
+    #[serde(default)]
+    pub node_counts: Option<NodeCounts>,
+    /// The status with which the emulator leaves when the image ends the machine.
+    #[serde(default)]
+    pub exit_status: i32,
+    /// Makes the emulator log what it calls guest errors, and says which lines may come. Any
+    /// other line fails the boot.
+    #[serde(default)]
+    pub guest_errors: Option<Vec<GuestError>>,
+}
+
+/// The numbers of nodes that a machine can have.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeCounts {
+    /// They.
+    pub counts: Vec<u32>,
+    /// Why no others.
+    pub reason: String,
+}
+
+/// A line of the emulator's log of guest errors that may come.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GuestError {
+    /// The whole line; a `*` stands for any text.
+    pub line: String,
+    /// Why it is no error of ours.
+    pub reason: String,
 }
 
 /// What the image can be asked to run.
@@ -239,6 +269,16 @@ impl Board {
                 bail!("{}: a limit of 0", machine.name);
             }
             command::check(machine).with_context(|| machine.name.clone())?;
+            if let Some(nodes) = &machine.node_counts
+                && (nodes.counts.is_empty() || nodes.reason.is_empty())
+            {
+                bail!("{}: node_counts without counts or reason", machine.name);
+            }
+            for allowed in machine.guest_errors.iter().flatten() {
+                if allowed.reason.is_empty() || allowed.line.trim_matches('*').is_empty() {
+                    bail!("{}: a guest error wants a line and a reason", machine.name);
+                }
+            }
         }
         for scenario in &self.scenarios {
             command::check_args(&scenario.args).with_context(|| scenario.name.clone())?;

@@ -229,3 +229,28 @@ fn the_boards_of_this_workspace_are_valid() {
     let boards = load_all(&crate::workspace::root()).unwrap();
     assert!(boards.iter().any(|b| b.machine("virt-gicv3").is_some()));
 }
+
+#[test]
+fn a_guest_error_without_a_reason_and_node_counts_without_one_are_errors() {
+    let key = "max_threads = 1";
+    for (more, why) in [
+        (
+            r#"guest_errors = [{ line = "x", reason = "" }]"#,
+            "one: a guest error wants a line and a reason",
+        ),
+        (
+            r#"guest_errors = [{ line = "*", reason = "r" }]"#,
+            "one: a guest error wants a line and a reason",
+        ),
+        (
+            r#"node_counts = { counts = [], reason = "r" }"#,
+            "one: node_counts without counts or reason",
+        ),
+        (
+            r#"node_counts = { counts = [1], reason = "" }"#,
+            "one: node_counts without counts or reason",
+        ),
+    ] {
+        broken(key, &format!("{key}\n{more}"), why);
+    }
+}

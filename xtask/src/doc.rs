@@ -4,10 +4,10 @@
 use anyhow::Result;
 
 use crate::board::{self, Board};
-use crate::lint::{Checks, by_target, is_board_of};
-use crate::metadata::{Package, packages};
+use crate::lint::{Checks, by_target, is_board_of, libraries_of};
+use crate::metadata::packages;
 use crate::refused::Refused;
-use crate::setup::toolchain::Seen;
+use crate::setup::toolchain::{Seen, short};
 use crate::setup::{self, Needs};
 use crate::tally::Section;
 use crate::workspace;
@@ -38,15 +38,12 @@ pub fn run() -> Result<Vec<Section>> {
         let mut bare = ready.toolchain(&target)?.cargo("doc", &target);
         bare.args(["--no-deps", "--locked", "--target-dir"])
             .arg(workspace::target("bare"));
-        let published = |p: &Package| p.is_below("crates") && p.is_published();
-        for package in packages
-            .iter()
-            .filter(|p| published(p) || is_board_of(p, &boards))
-        {
+        let images = packages.iter().filter(|p| is_board_of(p, &boards));
+        for package in libraries_of(&packages, &boards).chain(images) {
             bare.args(["--package", &package.name]);
         }
         checks.add(
-            &format!("doc {target}"),
+            &format!("doc {}", short(&target)),
             bare.env("RUSTDOCFLAGS", "-D warnings"),
         )?;
     }

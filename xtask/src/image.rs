@@ -8,7 +8,7 @@ use std::process::Stdio;
 use anyhow::{Context, Result, anyhow, bail};
 
 use crate::board::Board;
-use crate::setup::toolchain::Toolchain;
+use crate::setup::toolchain::{Toolchain, short};
 use crate::workspace;
 
 /// Builds and gives the ELF file's path. The compiler's messages go to the terminal.
@@ -16,7 +16,9 @@ pub fn build(board: &Board, toolchain: &Toolchain) -> Result<PathBuf> {
     let image = &board.image;
     eprintln!(
         "build {} for {} with {}",
-        image.package, image.target, toolchain.name
+        image.package,
+        short(&image.target),
+        toolchain.name
     );
     let mut command = toolchain.cargo("build", &image.target);
     command

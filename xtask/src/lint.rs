@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use crate::board::{self, Board};
 use crate::metadata::{self, Package, packages};
 use crate::refused::Refused;
-use crate::setup::toolchain::{Seen, Toolchain};
+use crate::setup::toolchain::{Seen, Toolchain, short};
 use crate::setup::{self, Needs};
 use crate::tally::{Section, row};
 use crate::workspace;
@@ -50,17 +50,14 @@ pub fn run() -> Result<Vec<Section>> {
     checks.add("clippy host", &mut clippy)?;
     for (target, boards) in by_target(&all) {
         let toolchain = ready.toolchain(&target)?;
-        for package in packages
-            .iter()
-            .filter(|p| p.is_below("crates") && p.is_published())
-        {
+        for package in libraries_of(&packages, &boards) {
             for features in feature_sets(package) {
                 let with = if features.is_empty() {
                     "no features"
                 } else {
                     &features
                 };
-                let name = format!("clippy {} ({with}) {target}", package.name);
+                let name = format!("clippy {} ({with}) {}", package.name, short(&target));
                 checks.add(
                     &name,
                     &mut library(toolchain, &target, &package.name, &features),
@@ -71,7 +68,10 @@ pub fn run() -> Result<Vec<Section>> {
         for package in packages.iter().filter(|p| is_board_of(p, &boards)) {
             clippy.args(["--package", &package.name]);
         }
-        checks.add(&format!("clippy boards {target}"), clippy.args(DENY))?;
+        checks.add(
+            &format!("clippy boards {}", short(&target)),
+            clippy.args(DENY),
+        )?;
     }
     if let Some(home) = cargo_home() {
         forget_unpacked(&home, &packages)?;
@@ -152,6 +152,20 @@ fn bare(toolchain: &Toolchain, target: &str) -> Command {
 pub fn is_board_of(package: &Package, boards: &[&Board]) -> bool {
     let own = boards.iter().any(|b| b.image.package == package.name);
     own || (package.is_below("boards") && !package.folder().join("board.toml").exists())
+}
+
+/// The published crates that the images of `boards` are built from: those that build for their
+/// target.
+pub fn libraries_of<'a>(
+    packages: &'a [Package],
+    boards: &[&Board],
+) -> impl Iterator<Item = &'a Package> {
+    let is_image = |p: &&Package| boards.iter().any(|b| b.image.package == p.name);
+    let images: Vec<_> = packages.iter().filter(is_image).collect();
+    packages.iter().filter(move |library| {
+        let needs = |image: &&&Package| image.dependencies.iter().any(|d| d.name == library.name);
+        library.is_below("crates") && library.is_published() && images.iter().any(|i| needs(&i))
+    })
 }
 
 /// Boards by their target.

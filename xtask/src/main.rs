@@ -10,6 +10,7 @@ mod boot;
 mod boot_tests;
 mod debug;
 mod doc;
+mod fuzz;
 mod host_tests;
 mod image;
 mod libtest;
@@ -104,6 +105,14 @@ enum Cmd {
     Lint,
     /// Documentation, with warnings denied
     Doc,
+    /// Run a fuzz target of fuzz/ on readers of firmware tables
+    Fuzz {
+        /// Its name
+        target: String,
+        /// For how long
+        #[arg(long, value_name = "N", default_value_t = 60)]
+        seconds: u32,
+    },
     /// Start a machine that waits for gdb
     Debug {
         #[command(flatten)]
@@ -229,6 +238,7 @@ fn dispatch(command: Cmd) -> Result<ExitCode> {
             sections: doc::run()?,
         }
         .close(None),
+        Cmd::Fuzz { target, seconds } => fuzz::run(&target, seconds),
         Cmd::Debug { asked, port } => debug::run(&asked.into(), port),
         Cmd::Sizes { compare, json } => sizes::run(compare.as_deref(), json.as_deref()),
     }

@@ -23,6 +23,9 @@ pub struct Package {
     pub features: BTreeMap<String, Vec<String>>,
     /// Registries it may go to: `None` for all, empty for none.
     pub publish: Option<Vec<String>>,
+    /// What it is built from.
+    #[serde(default)]
+    pub dependencies: Vec<Dependency>,
     /// Its targets.
     pub targets: Vec<Target>,
     /// What `[package.metadata]` tells us.
@@ -41,6 +44,13 @@ pub struct Told {
 /// Cargo says `null` of a package that tells nothing.
 fn or_default<'de, D: Deserializer<'de>>(from: D) -> Result<Told, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or_default())
+}
+
+/// A dependency of a package.
+#[derive(Debug, Deserialize)]
+pub struct Dependency {
+    /// The package's name.
+    pub name: String,
 }
 
 /// A target of a package.

@@ -59,6 +59,17 @@ impl Topology {
         if cpus == 0 || nodes == 0 || threads == 0 {
             refuse!("CPUs, nodes and threads are at least 1");
         }
+        let all = nodes.saturating_add(empty_nodes);
+        // First: where the machine cannot have the nodes, no number of CPUs will do.
+        if let Some(allowed) = &machine.node_counts
+            && !allowed.counts.contains(&all)
+        {
+            refuse!(
+                "{}: {all} nodes asked, but {}",
+                machine.name,
+                allowed.reason
+            );
+        }
         if !cpus.is_multiple_of(nodes) {
             refuse!("{cpus} CPUs do not divide by {nodes} nodes");
         }
@@ -68,7 +79,6 @@ impl Topology {
                 cpus / nodes
             );
         }
-        let all = nodes.saturating_add(empty_nodes);
         for (what, asked, most) in [
             ("CPUs", cpus, machine.max_cpus),
             ("nodes", all, machine.max_nodes),
@@ -202,6 +212,37 @@ mod tests {
         refused("many", asked(8, 1, 4, 0), "4 threads of a core asked");
         refused("many", asked(8, 4, 1, 1), "5 nodes asked");
         refused("many", asked(8, 4, 1, u32::MAX), "nodes asked");
+    }
+
+    #[test]
+    fn a_number_of_nodes_that_the_machine_cannot_have_is_refused_with_the_reason() {
+        let text = SAMPLE.replace(
+            "max_nodes = 4",
+            "max_nodes = 4\nnode_counts = { counts = [1, 2, 4], reason = \"chips come in powers of two\" }",
+        );
+        let board = Board::parse("b", &text).unwrap();
+        let machine = board.machine("many").unwrap();
+        for nodes in [1, 2, 4] {
+            let asked = Topology {
+                cpus: 12,
+                nodes,
+                ..USUAL
+            };
+            asked.check(machine).unwrap();
+        }
+        for cpus in [6, 8] {
+            let asked = Topology {
+                cpus,
+                nodes: 3,
+                ..USUAL
+            };
+            let error = asked.check(machine).unwrap_err();
+            assert!(error.is::<Refused>());
+            assert_eq!(
+                error.to_string(),
+                "many: 3 nodes asked, but chips come in powers of two"
+            );
+        }
     }
 
     #[test]

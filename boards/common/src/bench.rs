@@ -3,6 +3,7 @@
 
 use core::ptr::NonNull;
 
+use irq_core::cpu::CpuSet;
 use irq_core::{Control, Controller, Interrupts, Irq, Outcome};
 use irq_core::{IpiKind, Sent};
 use irq_hal::percpu::{self, OnCpu};
@@ -12,10 +13,16 @@ use irq_hal::{CpuIndex, Error};
 use crate::crew::Crew;
 use crate::machine::Machine;
 
-/// A timer of the CPU it is called on, with an interrupt line of its own.
+/// A timer of the CPU it is called on, with an interrupt of its own.
 pub trait Timer: Sync {
     /// Its interrupt.
     fn irq(&self) -> Irq;
+
+    /// Whether its interrupt bypasses the controller, which can neither mask it nor make it
+    /// pending: then nothing but [`arm`](Self::arm) and [`stop`](Self::stop) decides.
+    fn bypasses(&self) -> bool {
+        false
+    }
 
     /// Lets the interrupt come at `at`, and no more after it until armed again.
     fn arm(&self, at: Ticks);
@@ -37,6 +44,55 @@ pub trait LevelDevice: Sync {
 
     /// Lowers the line; it is low at the controller when this returns.
     fn lower(&self);
+}
+
+/// A line that a test can raise.
+#[derive(Clone, Copy)]
+pub enum Source {
+    /// An edge that the controller makes pending.
+    Edge(Irq),
+    /// The timer of the CPU that raises it: an edge, armed for now.
+    Timer(&'static dyn Timer),
+    /// A device's level.
+    Level(&'static dyn LevelDevice),
+}
+
+impl Source {
+    /// Its interrupt.
+    pub fn irq(&self) -> Irq {
+        match self {
+            Self::Edge(irq) => *irq,
+            Self::Timer(timer) => timer.irq(),
+            Self::Level(device) => device.irq(),
+        }
+    }
+
+    /// Raises it. A level stays raised until it is lowered.
+    ///
+    /// # Errors
+    /// The controller's.
+    pub fn raise<B: Bench>(&self, bench: &B) -> Result<(), Error> {
+        match self {
+            Self::Edge(irq) => bench.control().retrigger(*irq),
+            Self::Timer(timer) => {
+                timer.arm(bench.machine().now());
+                Ok(())
+            }
+            Self::Level(device) => {
+                device.raise();
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes back what [`raise`](Self::raise) did, as far as it lasts.
+    pub fn lower(&self) {
+        match self {
+            Self::Edge(_) => {}
+            Self::Timer(timer) => timer.stop(),
+            Self::Level(device) => device.lower(),
+        }
+    }
 }
 
 /// How the machine switches stacks.
@@ -100,7 +156,8 @@ pub trait Bench: Copy + Send + Sync + 'static {
     /// What firmware says.
     fn is_off(&self, cpu: CpuIndex) -> Result<bool, Error>;
 
-    /// Sends the device interrupt `irq` to `cpu` from now on.
+    /// Sends the device interrupt `irq` to `cpu` from now on. Nothing where `retrigger` raises it
+    /// on the CPU that calls.
     ///
     /// # Errors
     /// The controller's.
@@ -127,11 +184,47 @@ pub trait Bench: Copy + Send + Sync + 'static {
     /// Why there is none.
     fn spare_edge(&self) -> Result<Irq, &'static str>;
 
-    /// Whether an action can defer the end of its interrupt, as the controller is configured.
-    fn can_defer(&self) -> bool;
+    /// Whether an edge of [`spare_edge`](Self::spare_edge) that comes while it is masked is kept.
+    ///
+    /// # Errors
+    /// Why it is not.
+    fn keeps_edges(&self) -> Result<(), &'static str> {
+        Ok(())
+    }
+
+    /// Whether a line that is high while it is masked is told as pending.
+    fn shows_masked_levels(&self) -> bool {
+        true
+    }
+
+    /// An edge that the controller can mask, for the test of a line that nobody owns up to.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn unclaimed(&self) -> Result<Source, &'static str> {
+        self.spare_edge().map(Source::Edge)
+    }
+
+    /// A line whose action can defer its end, as the controller is configured.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn deferred(&self) -> Result<Source, &'static str>;
+
+    /// How many register writes a send to all of `cpus` takes, where that is not one for each.
+    fn multicast_writes(&self, cpus: &dyn CpuSet) -> Option<u32> {
+        let _ = cpus;
+        None
+    }
 
     /// Enters interrupt handling by hand, as the vector would; `on` was made masked.
     fn enter(&self, on: &OnCpu) -> Outcome;
+
+    /// Whether the controller can mask `irq`.
+    fn maskable(&self, irq: Irq) -> bool {
+        let timer = self.timer();
+        !(timer.bypasses() && timer.irq() == irq)
+    }
 
     /// The control side of the interrupts.
     fn control(&self) -> Control<'static> {

@@ -38,6 +38,7 @@ pub mod live;
 pub mod lock;
 pub mod lockup;
 pub mod machine;
+pub mod ns16550;
 #[cfg(target_os = "none")]
 pub mod panic;
 pub mod protocol;

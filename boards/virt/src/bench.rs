@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The machine as the scenarios see it.
 
-use boards_common::bench::{self, LevelDevice};
+use boards_common::bench::{self, LevelDevice, Source};
 use boards_common::crew::Crew;
 use boards_common::machine::Machine;
+use irq_core::cpu::CpuSet;
 use irq_core::{Interrupts, Irq, Outcome};
 use irq_gicv3::{EoiMode, Gic};
 use irq_hal::percpu::OnCpu;
@@ -114,8 +115,15 @@ impl bench::Bench for Bench {
         self.0.spare.ok_or("the controller has no SPI")
     }
 
-    fn can_defer(&self) -> bool {
-        self.0.eoi_mode == EoiMode::Split
+    fn deferred(&self) -> Result<Source, &'static str> {
+        match self.0.eoi_mode {
+            EoiMode::Split => self.spare_edge().map(Source::Edge),
+            EoiMode::Combined => Err("the controller is configured to end in one step"),
+        }
+    }
+
+    fn multicast_writes(&self, cpus: &dyn CpuSet) -> Option<u32> {
+        self.0.gic.kick_writes(cpus)
     }
 
     fn enter(&self, on: &OnCpu) -> Outcome {

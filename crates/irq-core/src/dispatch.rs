@@ -19,7 +19,8 @@ use crate::lockup::Report;
 use crate::outcome::{Answer, Bits, Outcome, Taken};
 
 impl Interrupts {
-    /// Takes one interrupt: acknowledges it, runs its actions, ends it.
+    /// Takes one interrupt: acknowledges it, runs its actions, ends it; and so what the same
+    /// acknowledge stands for beside it ([`Flow::end_and_next`]).
     ///
     /// Everything of ours is finished when it returns. The hardware raises what else is
     /// pending; calling again until [`Taken::Nothing`] is fine too. If an action unwinds, its
@@ -52,7 +53,35 @@ impl Interrupts {
         if self.ipi.is(irq) {
             return self.any_ipis().receive(flow, cx, active);
         }
-        self.serve(Ending { flow, active }, cx, irq)
+        match self.serve(Ending { flow, active }, cx, irq) {
+            (outcome, None) => outcome,
+            (outcome, Some(next)) => self.dispatch_rest(flow, cx, outcome, next),
+        }
+    }
+
+    /// The rest of the way where an acknowledge stood for several interrupts: `before` is what
+    /// became of the first.
+    #[inline(never)]
+    fn dispatch_rest<F: Controller + ?Sized>(
+        &self,
+        flow: &F,
+        cx: &IrqContext<'_>,
+        before: Outcome,
+        next: (Irq, F::Active),
+    ) -> Outcome {
+        let mut outcome = before;
+        let mut next = Some(next);
+        while let Some((irq, active)) = next {
+            let bits = outcome.bits;
+            if self.ipi.is(irq) {
+                outcome = self.any_ipis().receive(flow, cx, active);
+                next = None;
+            } else {
+                (outcome, next) = self.serve(Ending { flow, active }, cx, irq);
+            }
+            outcome.bits = outcome.bits.union(bits);
+        }
+        outcome
     }
 
     /// Likewise, for one that bypasses the controller (a decrementer, a doorbell): nothing is
@@ -69,7 +98,7 @@ impl Interrupts {
             flow: &Bypass,
             active: (),
         };
-        self.serve(ending, cx, irq)
+        self.serve(ending, cx, irq).0
     }
 
     /// The index of `irq`; out of the table for a number outside of the range.
@@ -78,17 +107,18 @@ impl Interrupts {
         irq.get().wrapping_sub(self.irqs.first().get())
     }
 
+    /// What became of the interrupt, and the one that came with it.
     #[inline]
-    fn serve<F>(&self, ending: Ending<'_, F>, cx: &IrqContext<'_>, irq: Irq) -> Outcome
+    fn serve<F>(&self, ending: Ending<'_, F>, cx: &IrqContext<'_>, irq: Irq) -> Served<F>
     where
         F: Flow + Lines + ?Sized,
     {
         let Some(here) = self.descriptors.here(cx.on()) else {
-            return Outcome::UNHANDLED;
+            return (Outcome::UNHANDLED, None);
         };
         let Some(at) = here.at(self.index(irq)) else {
             here.block().count_stray();
-            return Outcome::UNHANDLED;
+            return (Outcome::UNHANDLED, None);
         };
         let taken = match *at.data() {
             Place::Own(place) => here.block().tally(place).map(Tally::taken_by_one),
@@ -99,11 +129,11 @@ impl Interrupts {
         };
         // There is a count for each place. It tells one note of this interrupt from the next.
         let Some(tag) = taken else {
-            return Outcome::UNHANDLED;
+            return (Outcome::UNHANDLED, None);
         };
         match at.read_first(tag) {
             Ok(Some(list)) => self.run(ending, list, cx, irq),
-            Ok(None) => self.unhandled(ending, cx, irq),
+            Ok(None) => (self.unhandled(ending, cx, irq), None),
             Err(Nested) => self.run_nested(ending, tag, cx, irq),
         }
     }
@@ -117,7 +147,7 @@ impl Interrupts {
         tag: u32,
         cx: &IrqContext<'_>,
         irq: Irq,
-    ) -> Outcome
+    ) -> Served<F>
     where
         F: Flow + Lines + ?Sized,
     {
@@ -127,13 +157,13 @@ impl Interrupts {
             .and_then(|at| at.read(tag));
         match list {
             Some(list) => self.run(ending, list, cx, irq),
-            None => self.unhandled(ending, cx, irq),
+            None => (self.unhandled(ending, cx, irq), None),
         }
     }
 
     /// Runs the actions and ends the interrupt, in the order that the actions ask for.
     #[inline]
-    fn run<F, L>(&self, ending: Ending<'_, F>, list: L, cx: &IrqContext<'_>, irq: Irq) -> Outcome
+    fn run<F, L>(&self, ending: Ending<'_, F>, list: L, cx: &IrqContext<'_>, irq: Irq) -> Served<F>
     where
         F: Flow + Lines + ?Sized,
         L: Deref<Target = List>,
@@ -145,7 +175,7 @@ impl Interrupts {
             Call::Shared(f) => f(&acx),
             &Call::EndFirst(f, word) => {
                 drop(list);
-                return self.end_first(ending, f, word, &acx);
+                return (self.end_first(ending, f, word, &acx), None);
             }
         };
         let (answer, by) = if actions.rest.is_empty() {
@@ -154,14 +184,15 @@ impl Interrupts {
             actions.run_rest(answer, &acx)
         };
         if answer != Answer::Handled {
-            return self.settle(ending, list, &acx, answer, by);
+            return (self.settle(ending, list, &acx, answer, by), None);
         }
         drop(list);
-        drop(ending);
-        Outcome {
+        let next = ending.end_and_next(cx);
+        let outcome = Outcome {
             taken: Taken::Handled,
             bits: acx.bits(),
-        }
+        };
+        (outcome, next)
     }
 
     /// Ends the interrupt, then calls its only action.
@@ -316,6 +347,9 @@ impl Interrupts {
     }
 }
 
+/// What became of an interrupt, and the one that came with it.
+type Served<F> = (Outcome, Option<(Irq, <F as Flow>::Active)>);
+
 /// Ends an acknowledged interrupt when dropped, also by an unwind.
 struct Ending<'f, F: Flow + ?Sized> {
     flow: &'f F,
@@ -323,6 +357,14 @@ struct Ending<'f, F: Flow + ?Sized> {
 }
 
 impl<F: Flow + ?Sized> Ending<'_, F> {
+    /// Ends it, and takes what came with it.
+    #[inline]
+    fn end_and_next(self, cx: &IrqContext<'_>) -> Option<(Irq, F::Active)> {
+        let (flow, active) = (self.flow, self.active);
+        mem::forget(self);
+        flow.end_and_next(cx, active)
+    }
+
     /// Defers it instead. If the controller cannot, it is ended.
     fn defer(self) -> bool {
         let deferred = self.flow.defer(self.active).is_ok();

@@ -26,11 +26,31 @@ pub trait Flow: Sync {
     /// Interrupts masked, on the CPU of `cx`.
     fn ack(&self, cx: &IrqContext<'_>) -> Option<(Irq, Self::Active)>;
 
-    /// Ends an interrupt that `ack` handed out on this CPU: priority and source both.
+    /// Ends an interrupt that `ack` or `end_and_next` handed out on this CPU: priority and source
+    /// both. Nothing that the same acknowledge stands for is lost: it is raised again.
     ///
     /// # Context
-    /// As `ack`; once for each `ack`, unless `defer` or `hand_over` succeeded.
+    /// As `ack`; once for each interrupt handed out, unless `end_and_next`, `defer` or
+    /// `hand_over` did it.
     fn end(&self, active: Self::Active);
+
+    /// Ends an interrupt, and takes what its acknowledge stands for beside it, if there is
+    /// anything. Where an acknowledge stands for a priority (XIVE), that is the next of a queue;
+    /// elsewhere there is nothing, and the controller raises what else is pending. A driver
+    /// bounds how many one acknowledge hands out, so that more urgent ones get in.
+    ///
+    /// # Context
+    /// As `end`, and instead of it, with the `cx` of `ack`.
+    #[inline(always)]
+    fn end_and_next(
+        &self,
+        cx: &IrqContext<'_>,
+        active: Self::Active,
+    ) -> Option<(Irq, Self::Active)> {
+        let _ = cx;
+        self.end(active);
+        None
+    }
 
     /// Lets this CPU take other interrupts while the source stays active, until
     /// [`Lines::complete`]: from any CPU, or on this one for a private interrupt.

@@ -52,9 +52,9 @@ pub enum Taken {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[must_use = "the bits ask the kernel for something"]
 pub struct Outcome {
-    /// What became of the interrupt.
+    /// What became of the interrupt: of the last one, where an acknowledge stood for several.
     pub taken: Taken,
-    /// What the actions asked for.
+    /// What the actions asked for, all of them.
     pub bits: Bits,
 }
 

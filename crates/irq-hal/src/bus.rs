@@ -44,7 +44,7 @@ impl<T, B: Bus<T> + ?Sized> Bus<T> for &B {
 ///
 /// | call | arm64 | POWER | x86-64 |
 /// |---|---|---|---|
-/// | `publish` | `dsb ishst` | `sync` | `mfence` or nothing (strongly ordered) |
+/// | `publish` | `dsb ishst` | `sync` | `mfence; lfence` |
 /// | `complete` | `dsb sy` | `sync` | `mfence` |
 /// | `synchronize` | `isb` | `isync` | nothing |
 ///
@@ -162,18 +162,96 @@ impl<B> Extent for Part<B> {
     }
 }
 
+/// A bus whose registers are big-endian (POWER), over one whose registers are little-endian
+/// ([`Mmio`](crate::Mmio), and every model): a word is swapped, a byte is not.
+#[derive(Clone, Copy, Debug)]
+pub struct BigEndian<B>(pub B);
+
+impl<B: Bus<u8>> Bus<u8> for BigEndian<B> {
+    #[inline(always)]
+    fn load(&self, offset: usize) -> u8 {
+        self.0.load(offset)
+    }
+
+    #[inline(always)]
+    fn store(&self, offset: usize, value: u8) {
+        self.0.store(offset, value);
+    }
+}
+
+macro_rules! big_endian {
+    ($($t:ty),*) => { $(
+        impl<B: Bus<$t>> Bus<$t> for BigEndian<B> {
+            #[inline(always)]
+            fn load(&self, offset: usize) -> $t {
+                self.0.load(offset).swap_bytes()
+            }
+
+            #[inline(always)]
+            fn store(&self, offset: usize, value: $t) {
+                self.0.store(offset, value.swap_bytes());
+            }
+        }
+    )* };
+}
+
+big_endian!(u16, u32, u64);
+
+impl<B: Barrier> Barrier for BigEndian<B> {
+    #[inline(always)]
+    fn publish(&self) {
+        self.0.publish();
+    }
+
+    #[inline(always)]
+    fn complete(&self) {
+        self.0.complete();
+    }
+
+    #[inline(always)]
+    fn synchronize(&self) {
+        self.0.synchronize();
+    }
+}
+
+impl<B: Extent> Extent for BigEndian<B> {
+    fn extent(&self) -> usize {
+        self.0.extent()
+    }
+}
+
 /// The barrier instructions of the CPU that the crate is built for, for buses on hardware.
 pub mod arch {
-    /// See [`Barrier::publish`](super::Barrier::publish).
+    #[cfg(any(
+        target_arch = "aarch64",
+        target_arch = "powerpc64",
+        target_arch = "x86_64"
+    ))]
+    macro_rules! instruction {
+        ($text:literal) => {
+            // SAFETY: a barrier has no operands and changes no register; not `nomem`, so the
+            // compiler keeps memory accesses on their side.
+            unsafe {
+                core::arch::asm!($text, options(nostack, preserves_flags));
+            }
+        };
+    }
+
+    /// See [`Barrier::publish`](super::Barrier::publish). On x86-64 the second instruction keeps a
+    /// WRMSR behind the first one.
     #[inline(always)]
     pub fn publish() {
         #[cfg(target_arch = "aarch64")]
-        // SAFETY: a barrier has no operands and changes no register; not `nomem`, so the
-        // compiler keeps memory accesses on their side.
-        unsafe {
-            core::arch::asm!("dsb ishst", options(nostack, preserves_flags));
-        }
-        #[cfg(not(target_arch = "aarch64"))]
+        instruction!("dsb ishst");
+        #[cfg(target_arch = "powerpc64")]
+        instruction!("sync");
+        #[cfg(target_arch = "x86_64")]
+        instruction!("mfence\nlfence");
+        #[cfg(not(any(
+            target_arch = "aarch64",
+            target_arch = "powerpc64",
+            target_arch = "x86_64"
+        )))]
         core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
     }
 
@@ -181,23 +259,28 @@ pub mod arch {
     #[inline(always)]
     pub fn complete() {
         #[cfg(target_arch = "aarch64")]
-        // SAFETY: as in `publish`.
-        unsafe {
-            core::arch::asm!("dsb sy", options(nostack, preserves_flags));
-        }
-        #[cfg(not(target_arch = "aarch64"))]
+        instruction!("dsb sy");
+        #[cfg(target_arch = "powerpc64")]
+        instruction!("sync");
+        #[cfg(target_arch = "x86_64")]
+        instruction!("mfence");
+        #[cfg(not(any(
+            target_arch = "aarch64",
+            target_arch = "powerpc64",
+            target_arch = "x86_64"
+        )))]
         core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
     }
 
-    /// See [`Barrier::synchronize`](super::Barrier::synchronize).
+    /// See [`Barrier::synchronize`](super::Barrier::synchronize). On POWER it also keeps the loads
+    /// after it behind a load before it whose value a branch depends on.
     #[inline(always)]
     pub fn synchronize() {
         #[cfg(target_arch = "aarch64")]
-        // SAFETY: as in `publish`.
-        unsafe {
-            core::arch::asm!("isb", options(nostack, preserves_flags));
-        }
-        #[cfg(not(target_arch = "aarch64"))]
+        instruction!("isb");
+        #[cfg(target_arch = "powerpc64")]
+        instruction!("isync");
+        #[cfg(not(any(target_arch = "aarch64", target_arch = "powerpc64")))]
         core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
     }
 }

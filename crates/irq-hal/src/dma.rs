@@ -133,6 +133,7 @@ impl DmaRegion {
         })
     }
 
+    #[inline]
     fn at<T>(&self, offset: usize) -> *mut T {
         assert!(
             offset
@@ -153,6 +154,7 @@ macro_rules! words {
         ///
         /// # Panics
         /// If the word is not inside the region: an error of the calling driver.
+        #[inline]
         pub fn $read(&self, offset: usize) -> $t {
             let at: *mut $t = self.at(offset);
             // SAFETY: `at` checked bounds and alignment; the region's memory is accessed by
@@ -165,6 +167,7 @@ macro_rules! words {
         ///
         /// # Panics
         /// As the read.
+        #[inline]
         pub fn $write(&self, offset: usize, value: $t) {
             let at: *mut $t = self.at(offset);
             // SAFETY: `at` checked bounds and alignment; the region's memory is accessed by

@@ -16,6 +16,7 @@
 extern crate alloc;
 
 pub mod access;
+pub mod acpi;
 pub mod atomic;
 pub mod bus;
 pub mod callback;

@@ -11,7 +11,9 @@ use crate::release::Release;
 /// APIC), whatever byte order the CPU runs in.
 ///
 /// Accesses on arm64 are inline assembly with plain base addressing: a volatile access may
-/// compile to a write-back form, for which a hypervisor gets no syndrome.
+/// compile to a write-back form, for which a hypervisor gets no syndrome. On POWER they are the
+/// caching-inhibited loads and stores of hypervisor real mode, in which plain ones are cached;
+/// they are not for code that runs with translation on, which brings a bus of its own.
 #[derive(Debug)]
 pub struct Mmio {
     base: NonNull<u8>,
@@ -74,18 +76,22 @@ impl Mmio {
 
     #[inline(always)]
     fn at<T>(&self, offset: usize) -> *mut T {
-        // In release builds too: the bus is safe code's, and no hot path of a controller with
-        // system registers comes here. Where the offset is a constant it is one comparison.
-        assert!(
-            offset.is_multiple_of(size_of::<T>())
-                && offset
-                    .checked_add(size_of::<T>())
-                    .is_some_and(|end| end <= self.len),
-            "access at {offset:#x} in a window of {:#x} bytes",
-            self.len
-        );
-        self.base.as_ptr().wrapping_add(offset).cast()
+        at(self.base, self.len, offset)
     }
+}
+
+/// The word at `offset` of a window.
+///
+/// Checked in release builds too: the bus is safe code's. Where offset and length are constants
+/// nothing is left of it.
+#[inline(always)]
+fn at<T>(base: NonNull<u8>, len: usize, offset: usize) -> *mut T {
+    let size = size_of::<T>();
+    assert!(
+        offset.is_multiple_of(size) && offset < len && len - offset >= size,
+        "access at {offset:#x} in a window of {len:#x} bytes"
+    );
+    base.as_ptr().wrapping_add(offset).cast()
 }
 
 impl Drop for Mmio {
@@ -104,17 +110,34 @@ impl Extent for Mmio {
     }
 }
 
+/// A width of an access, with the instructions for it.
+///
+/// # Safety
+/// An implementation performs exactly one access, of this width.
+unsafe trait Width: Copy {
+    /// Loads from `at`.
+    ///
+    /// # Safety
+    /// - `at` is aligned, and inside of a window whose maker promised device memory.
+    unsafe fn load(at: *mut Self) -> Self;
+
+    /// Stores to `at`.
+    ///
+    /// # Safety
+    /// - As for [`load`](Self::load).
+    unsafe fn store(at: *mut Self, value: Self);
+}
+
 macro_rules! access {
-    ($($t:ty, $load:literal, $store:literal, $reg:literal;)*) => { $(
-        impl Bus<$t> for Mmio {
+    ($($t:ty, $load:literal, $store:literal, $reg:literal, $load_ci:literal, $store_ci:literal;)*) => { $(
+        // SAFETY: each arm is one load or store of the type's width.
+        unsafe impl Width for $t {
             #[inline(always)]
-            fn load(&self, offset: usize) -> $t {
-                let at: *mut $t = self.at(offset);
+            unsafe fn load(at: *mut Self) -> Self {
                 #[cfg(target_arch = "aarch64")]
                 let raw = {
                     let value: $t;
-                    // SAFETY: `at` is an aligned address inside the window, which its maker
-                    // promised to be mapped device memory.
+                    // SAFETY: the caller promises an aligned address of device memory.
                     unsafe {
                         core::arch::asm!(
                             concat!($load, " {value:", $reg, "}, [{at}]"),
@@ -125,20 +148,31 @@ macro_rules! access {
                     }
                     value
                 };
-                #[cfg(not(target_arch = "aarch64"))]
-                // SAFETY: `at` is an aligned address inside the window, which its maker
-                // promised to be mapped device memory.
+                #[cfg(target_arch = "powerpc64")]
+                let raw = {
+                    let value: $t;
+                    // SAFETY: the caller promises an aligned address of device memory.
+                    unsafe {
+                        core::arch::asm!(
+                            concat!($load_ci, " {value}, 0, {at}"),
+                            value = out(reg) value,
+                            at = in(reg) at,
+                            options(nostack, preserves_flags),
+                        );
+                    }
+                    value
+                };
+                #[cfg(not(any(target_arch = "aarch64", target_arch = "powerpc64")))]
+                // SAFETY: the caller promises an aligned address of device memory.
                 let raw = unsafe { at.read_volatile() };
                 <$t>::from_le(raw)
             }
 
             #[inline(always)]
-            fn store(&self, offset: usize, value: $t) {
-                let at: *mut $t = self.at(offset);
+            unsafe fn store(at: *mut Self, value: Self) {
                 let raw = value.to_le();
                 #[cfg(target_arch = "aarch64")]
-                // SAFETY: `at` is an aligned address inside the window, which its maker
-                // promised to be mapped device memory.
+                // SAFETY: the caller promises an aligned address of device memory.
                 unsafe {
                     core::arch::asm!(
                         concat!($store, " {value:", $reg, "}, [{at}]"),
@@ -147,9 +181,18 @@ macro_rules! access {
                         options(nostack, preserves_flags),
                     );
                 }
-                #[cfg(not(target_arch = "aarch64"))]
-                // SAFETY: `at` is an aligned address inside the window, which its maker
-                // promised to be mapped device memory.
+                #[cfg(target_arch = "powerpc64")]
+                // SAFETY: the caller promises an aligned address of device memory.
+                unsafe {
+                    core::arch::asm!(
+                        concat!($store_ci, " {value}, 0, {at}"),
+                        value = in(reg) raw,
+                        at = in(reg) at,
+                        options(nostack, preserves_flags),
+                    );
+                }
+                #[cfg(not(any(target_arch = "aarch64", target_arch = "powerpc64")))]
+                // SAFETY: the caller promises an aligned address of device memory.
                 unsafe {
                     at.write_volatile(raw)
                 }
@@ -159,10 +202,84 @@ macro_rules! access {
 }
 
 access! {
-    u8, "ldrb", "strb", "w";
-    u16, "ldrh", "strh", "w";
-    u32, "ldr", "str", "w";
-    u64, "ldr", "str", "x";
+    u8, "ldrb", "strb", "w", "lbzcix", "stbcix";
+    u16, "ldrh", "strh", "w", "lhzcix", "sthcix";
+    u32, "ldr", "str", "w", "lwzcix", "stwcix";
+    u64, "ldr", "str", "x", "ldcix", "stdcix";
+}
+
+impl<T: Width> Bus<T> for Mmio {
+    #[inline(always)]
+    fn load(&self, offset: usize) -> T {
+        // SAFETY: `at` is an aligned address inside the window, which its maker promised to be
+        // mapped device memory.
+        unsafe { T::load(self.at(offset)) }
+    }
+
+    #[inline(always)]
+    fn store(&self, offset: usize, value: T) {
+        // SAFETY: as for `load`.
+        unsafe { T::store(self.at(offset), value) }
+    }
+}
+
+/// A window of at least `LEN` bytes, of which the first `LEN` are used: an access at a constant
+/// offset is checked when it is compiled.
+#[derive(Debug)]
+pub struct MmioPage<const LEN: usize>(Mmio);
+
+impl<const LEN: usize> MmioPage<LEN> {
+    /// The first `LEN` bytes of `window`.
+    ///
+    /// # Errors
+    /// [`Error::TooSmall`].
+    pub fn new(window: Mmio) -> Result<Self, Error> {
+        window.check("window", LEN)?;
+        Ok(Self(window))
+    }
+
+    #[inline(always)]
+    fn at<T>(&self, offset: usize) -> *mut T {
+        at(self.0.base, LEN, offset)
+    }
+}
+
+impl<const LEN: usize> Extent for MmioPage<LEN> {
+    fn extent(&self) -> usize {
+        LEN
+    }
+}
+
+impl<T: Width, const LEN: usize> Bus<T> for MmioPage<LEN> {
+    #[inline(always)]
+    fn load(&self, offset: usize) -> T {
+        // SAFETY: `at` is an aligned address below `LEN`, and the window is at least as long;
+        // its maker promised mapped device memory.
+        unsafe { T::load(self.at(offset)) }
+    }
+
+    #[inline(always)]
+    fn store(&self, offset: usize, value: T) {
+        // SAFETY: as for `load`.
+        unsafe { T::store(self.at(offset), value) }
+    }
+}
+
+impl<const LEN: usize> Barrier for MmioPage<LEN> {
+    #[inline(always)]
+    fn publish(&self) {
+        self.0.publish();
+    }
+
+    #[inline(always)]
+    fn complete(&self) {
+        self.0.complete();
+    }
+
+    #[inline(always)]
+    fn synchronize(&self) {
+        self.0.synchronize();
+    }
 }
 
 impl Barrier for Mmio {

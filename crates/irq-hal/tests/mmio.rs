@@ -7,7 +7,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use irq_hal::access::{Cmd, Pop, Ro, Rw, W1};
-use irq_hal::bus::{Barrier, Bus, Extent, Part};
+use irq_hal::bus::{Barrier, BigEndian, Bus, Extent, Part};
+use irq_hal::mmio::MmioPage;
 use irq_hal::release::Release;
 use irq_hal::{Error, Mmio};
 use tock_registers::interfaces::{ReadWriteable, Readable, Writeable};
@@ -60,6 +61,52 @@ fn each_width_touches_its_bytes_in_little_endian_order_and_no_other() {
     assert_eq!(Bus::<u16>::load(&window, 2), 0x2233);
     assert_eq!(Bus::<u32>::load(&window, 4), 0x4455_6677);
     assert_eq!(Bus::<u64>::load(&window, 8), 0x0102_0304_0506_0708);
+}
+
+#[test]
+fn a_big_endian_bus_has_each_words_most_significant_byte_first() {
+    let page = Page::new();
+    let window = BigEndian(page.window());
+    Bus::<u8>::store(&window, 1, 0x11);
+    Bus::<u16>::store(&window, 2, 0x2233);
+    Bus::<u32>::store(&window, 4, 0x4455_6677);
+    Bus::<u64>::store(&window, 8, 0x0102_0304_0506_0708);
+    let bytes = page.bytes();
+    assert_eq!(bytes[..8], [0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77]);
+    assert_eq!(bytes[8..16], [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(Bus::<u8>::load(&window, 1), 0x11);
+    assert_eq!(Bus::<u16>::load(&window, 2), 0x2233);
+    assert_eq!(Bus::<u32>::load(&window, 4), 0x4455_6677);
+    assert_eq!(Bus::<u64>::load(&window, 8), 0x0102_0304_0506_0708);
+    assert_eq!(window.extent(), 64);
+}
+
+#[test]
+fn a_page_of_known_length_is_its_window_up_to_that_length() {
+    let page = Page::new();
+    let known = MmioPage::<32>::new(page.window()).unwrap();
+    Bus::<u64>::store(&known, 24, 7);
+    assert_eq!(Bus::<u64>::load(&page.window(), 24), 7);
+    assert_eq!((Bus::<u8>::load(&known, 24), known.extent()), (7, 32));
+    known.publish();
+    known.complete();
+    known.synchronize();
+    let short = MmioPage::<128>::new(page.window()).unwrap_err();
+    assert_eq!(
+        short,
+        Error::TooSmall {
+            what: "window",
+            len: 64,
+            need: 128
+        }
+    );
+    for offset in [28, 32, usize::MAX - 3] {
+        let beyond = || Bus::<u64>::load(&known, offset & !7 | offset & 4);
+        assert!(
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(beyond)).is_err(),
+            "{offset:#x}"
+        );
+    }
 }
 
 #[test]

@@ -18,15 +18,19 @@
 //! | [`platform`] | clock, CPUs, interrupt masks: the test's kernel |
 //! | [`memory`] | DMA memory and the device's view of it |
 //! | [`log`] | the log, counters, charges |
+//! | [`apic`] | the local APICs of x86-64 in x2APIC mode, the 8259s, CPUID |
 //! | [`gic`] | a GICv3: distributor, redistributors, CPU interfaces |
+//! | [`xive`] | a POWER XIVE of generation 1 or 2, and the OPAL calls that set it up |
 //! | `qtest` | QEMU's own models, over its qtest socket (on Unix) |
 
+pub mod apic;
 pub mod gic;
 pub mod log;
 pub mod memory;
 pub mod platform;
 #[cfg(unix)]
 pub mod qtest;
+pub mod xive;
 
 pub use log::{Fence, Log, Trace, Unit};
 pub use platform::SimPlatform;

@@ -25,6 +25,18 @@ pub enum Unit {
     Gicr(u32),
     /// The CPU interface (system registers) of this CPU.
     Icc(CpuIndex),
+    /// The local APIC (model-specific registers) of this CPU.
+    Apic(CpuIndex),
+    /// The two 8259s (ports).
+    Pic,
+    /// The event-state pages of the XIVE source with this global number.
+    Esb(u32),
+    /// The event-state pages of a XIVE queue: virtual processor and priority.
+    EndEsb(u32, u8),
+    /// The thread interrupt management area, as this CPU sees it.
+    Tima(CpuIndex),
+    /// OPAL firmware: an access is a call, its offset the call's number, its value the answer.
+    Opal,
     /// Device space behind QEMU's qtest socket.
     Qtest,
 }
@@ -32,7 +44,12 @@ pub enum Unit {
 impl Unit {
     /// Whether the unit is reached through memory-mapped registers.
     pub const fn is_mmio(self) -> bool {
-        !matches!(self, Self::Icc(_))
+        !self.is_system() && !matches!(self, Self::Opal)
+    }
+
+    /// Whether the unit is reached through system registers, MSRs or ports.
+    pub const fn is_system(self) -> bool {
+        matches!(self, Self::Icc(_) | Self::Apic(_) | Self::Pic)
     }
 }
 
@@ -42,6 +59,12 @@ impl fmt::Display for Unit {
             Self::Gicd => write!(f, "GICD"),
             Self::Gicr(rd) => write!(f, "GICR{rd}"),
             Self::Icc(cpu) => write!(f, "ICC({cpu})"),
+            Self::Apic(cpu) => write!(f, "APIC({cpu})"),
+            Self::Pic => write!(f, "8259"),
+            Self::Esb(girq) => write!(f, "ESB({girq:#x})"),
+            Self::EndEsb(vp, prio) => write!(f, "ESB(queue {vp:#x}/{prio})"),
+            Self::Tima(cpu) => write!(f, "TIMA({cpu})"),
+            Self::Opal => write!(f, "OPAL"),
             Self::Qtest => write!(f, "qtest"),
         }
     }
@@ -65,7 +88,8 @@ pub struct Access {
     pub cpu: CpuIndex,
     /// Where it went.
     pub unit: Unit,
-    /// Bytes into the unit's frames; for a CPU interface the packed number of the register.
+    /// Bytes into the unit's frames; for a CPU interface the packed number of the register, for
+    /// a local APIC that of the MSR, for the 8259s the port.
     pub offset: usize,
     /// Width in bytes.
     pub width: u8,
@@ -163,7 +187,7 @@ pub struct Costs {
     pub local: u32,
     /// A memory-mapped access to a unit on another node.
     pub remote: u32,
-    /// An access to a system register.
+    /// An access to a system register or an MSR.
     pub system: u32,
 }
 
@@ -281,9 +305,9 @@ impl Trace {
         self.count(|event| event.access().is_some_and(|access| access.unit.is_mmio()))
     }
 
-    /// System-register reads and writes, of all CPUs.
+    /// System-register, MSR and port reads and writes, of all CPUs.
     pub fn system(&self) -> usize {
-        self.count(|event| event.access().is_some_and(|access| !access.unit.is_mmio()))
+        self.count(|event| event.access().is_some_and(|access| access.unit.is_system()))
     }
 
     /// Loads and stores of any kind.

@@ -12,7 +12,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use irq_hal::dma::{DmaLimits, DmaRegion};
@@ -65,6 +65,8 @@ struct Map {
     blocks: BTreeMap<u64, Block>,
     next_low: u64,
     next_high: BTreeMap<u32, u64>,
+    /// What devices still use: first byte to user.
+    pins: BTreeMap<u64, String>,
     exhausted: bool,
 }
 
@@ -196,11 +198,89 @@ impl Memory {
 
     /// Gives the block at `device` back.
     pub(crate) fn free(&self, device: PhysAddr) {
-        let Some(block) = self.map().blocks.remove(&device.get()) else {
+        let mut map = self.map();
+        let Some(block) = map.blocks.remove(&device.get()) else {
+            drop(map);
             panic!("memory at {device} given back twice");
         };
+        let end = device.get() + block.layout.size() as u64;
+        let pinned = map.pins.range(device.get()..end).next();
+        let pinned = pinned.map(|(at, user)| format!("memory at {at:#x} given back: {user}"));
+        drop(map);
         // SAFETY: allocated with this layout in `alloc`, removed from the map once.
         unsafe { dealloc(block.cpu.as_ptr(), block.layout) }
+        if let Some(text) = pinned
+            && !std::thread::panicking()
+        {
+            panic!("{text}");
+        }
+    }
+
+    /// A device uses the memory at `at` from now on: giving it back is a panic that says
+    /// `user`. Takes the place of an earlier pin at `at`.
+    pub(crate) fn pin(&self, at: PhysAddr, user: String) {
+        self.map().pins.insert(at.get(), user);
+    }
+
+    /// No device uses the memory at `at` any more.
+    pub(crate) fn unpin(&self, at: PhysAddr) {
+        self.map().pins.remove(&at.get());
+    }
+
+    /// Whether there are `len` bytes of memory at `at`.
+    pub fn holds(&self, at: PhysAddr, len: u64) -> bool {
+        let map = self.map();
+        let found = map.blocks.range(..=at.get()).next_back();
+        found.is_some_and(|(base, block)| {
+            let size = block.layout.size() as u64;
+            (at.get() - base)
+                .checked_add(len)
+                .is_some_and(|end| end <= size)
+        })
+    }
+
+    /// A device that snoops stores the big-endian word `value` at `at`, in one piece.
+    ///
+    /// # Panics
+    /// If there is no memory at `at`, it is not aligned, or the machine is not coherent.
+    pub(crate) fn device_write_be32(&self, at: PhysAddr, value: u32) {
+        assert!(self.coherent, "a device that snoops on another machine");
+        let mut map = self.map();
+        let (start, block) = map.find(at, 4);
+        let word = block.cpu.as_ptr().wrapping_add(start).cast::<u32>();
+        assert!(word.is_aligned(), "a word at {at}");
+        // SAFETY: `find` has checked that the word is inside the block, the assertion that it
+        // is aligned; memory is accessed by atomics alone.
+        let word = unsafe { AtomicU32::from_ptr(word) };
+        word.store(value.to_be(), Ordering::Release);
+    }
+
+    /// Whether `len` bytes at `at` are zero, for a device that snoops.
+    ///
+    /// # Panics
+    /// If there is no memory at `at`, it is not made of aligned double words, or the machine
+    /// is not coherent.
+    pub(crate) fn device_sees_zero(&self, at: PhysAddr, len: usize) -> bool {
+        assert!(self.coherent, "a device that snoops on another machine");
+        let mut map = self.map();
+        let (start, block) = map.find(at, len);
+        let first = block.cpu.as_ptr().wrapping_add(start).cast::<u64>();
+        assert!(
+            first.is_aligned() && len.is_multiple_of(8),
+            "double words at {at}"
+        );
+        let mut index = 0;
+        // By hand: tests have large queues, and are not optimized.
+        while index < len / 8 {
+            // SAFETY: `find` has checked that the double word is inside the block, the
+            // assertion that it is aligned; memory is accessed by atomics alone.
+            let word = unsafe { AtomicU64::from_ptr(first.wrapping_add(index)) };
+            if word.load(Relaxed) != 0 {
+                return false;
+            }
+            index += 1;
+        }
+        true
     }
 
     pub(crate) fn publish(&self, at: PhysAddr, len: usize) {

@@ -318,7 +318,7 @@ impl SimPlatform {
     }
 
     /// `what` must not run while the driver masks interrupts (which its locks do too).
-    fn not_masked_by_driver(&self, what: &str) {
+    pub(crate) fn not_masked_by_driver(&self, what: &str) {
         let masked = self
             .running_as()
             .is_some_and(|cpu| !self.lock(&self.cpu(cpu).saves).is_empty());

@@ -8,8 +8,8 @@
 //! @row bench variant cpus nodes value unit     names [a-z0-9_.], value decimal
 //! ```
 //!
-//! A boot is a `[[bench]]` entry of a `board.toml`; a row is a metric `bench.variant`. The first
-//! variant of a bench is its baseline. The benches that a source gives rows of are told before it
+//! A boot is a `[[bench]]` entry of a `board.toml`; a row is a metric `bench.variant`, shown as
+//! `bench@machine`. The first variant of a bench is its baseline. The benches that a source gives rows of are told before it
 //! runs, so that a filter knows them and a row that is missing is noticed: in `board.toml`, of a
 //! program in `[package.metadata.benches]`; where nothing is told it is one bench of the source's
 //! name, without `trace_` or `core_`.

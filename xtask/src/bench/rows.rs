@@ -87,12 +87,17 @@ fn parse(text: &str) -> Result<Row, String> {
     })
 }
 
+/// The name of a bench that a boot of `machine` gives rows of: boards measure the same.
+pub fn on(bench: &str, machine: &str) -> String {
+    format!("{bench}@{machine}")
+}
+
 /// The metrics of a boot that are rows: those named `bench.variant`.
 pub fn of_boot(boot: &Boot) -> Vec<Row> {
     let row = |m: &crate::boot::report::Metric| {
         let (bench, variant) = m.name.split_once('.')?;
         Some(Row {
-            bench: bench.into(),
+            bench: on(bench, &boot.machine),
             variant: variant.into(),
             cpus: boot.cpus,
             nodes: boot.nodes,
@@ -315,7 +320,11 @@ pub mod tests {
             of_boot(&boot),
             rows("self_sgi irq_core.fast 2 1 7 instructions")
                 .into_iter()
-                .map(|r| Row { ratio: None, ..r })
+                .map(|r| Row {
+                    bench: "self_sgi@m".into(),
+                    ratio: None,
+                    ..r
+                })
                 .collect::<Vec<_>>()
         );
     }

@@ -3,6 +3,7 @@
 
 use anyhow::Result;
 
+use super::rows;
 use crate::board::{Board, Planned};
 use crate::metadata::Package;
 use crate::refused::refuse;
@@ -77,10 +78,12 @@ pub fn all<'a>(boards: &'a [Board], packages: &'a [Package]) -> Result<Vec<Sourc
     }
     for board in boards {
         for boot in &board.benches {
-            let benches = match boot.benches.as_slice() {
-                [] => vec![boot.name.clone()],
-                told => told.to_vec(),
+            let told = match boot.benches.as_slice() {
+                [] => std::slice::from_ref(&boot.name),
+                told => told,
             };
+            let benches = told.iter().map(|bench| rows::on(bench, &boot.machine));
+            let benches = benches.collect();
             all.push(Source {
                 name: &boot.name,
                 benches,
@@ -200,7 +203,7 @@ mod tests {
                 ("trace_lines", "lines"),
                 ("core_masks", "masks"),
                 ("rates", "send mask"),
-                ("icount", "self_sgi there_and_back"),
+                ("icount", "self_sgi@one there_and_back@one"),
             ],
         );
     }
@@ -208,8 +211,12 @@ mod tests {
     #[test]
     fn a_filter_matches_a_program_a_boot_or_one_of_their_benches() {
         gives(false, "lines", &[("trace_lines", "lines")]);
-        gives(false, "icount", &[("icount", "self_sgi there_and_back")]);
-        gives(false, "there", &[("icount", "there_and_back")]);
+        gives(
+            false,
+            "icount",
+            &[("icount", "self_sgi@one there_and_back@one")],
+        );
+        gives(false, "there", &[("icount", "there_and_back@one")]);
         gives(false, "mask", &[("core_masks", "masks"), ("rates", "mask")]);
     }
 
@@ -222,7 +229,7 @@ mod tests {
     #[test]
     fn a_filter_that_matches_nothing_is_refused_with_the_names() {
         let known = "trace_lines (lines), core_masks (masks), rates (send, mask), \
-                     icount (self_sgi, there_and_back)";
+                     icount (self_sgi@one, there_and_back@one)";
         for (core, filter, what) in [
             (false, "nosuch", "matches `nosuch`"),
             (true, "lines", "begins with `core` and matches `lines`"),

@@ -19,7 +19,7 @@ const MAX_FAULTS: usize = 5;
 /// How QEMU's run came to its end.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum End {
-    /// It left by itself with status 0.
+    /// It left by itself with the status that the machine is to leave with.
     Left,
     /// It left with another status, or by a signal.
     Broke(String),
@@ -50,6 +50,24 @@ pub struct Judged {
     pub tests: Vec<TestRow>,
     /// Its metrics.
     pub metrics: Vec<Metric>,
+}
+
+impl Judged {
+    /// Takes the first guest error beyond the allowed ones, and how many there were.
+    pub fn guest_errors(&mut self, beyond: Option<(String, usize)>) {
+        let Some((first, count)) = beyond else {
+            return;
+        };
+        self.tests.push(TestRow {
+            name: "boot.guest_errors".into(),
+            verdict: Outcome::Failed,
+            ms: 0,
+            text: format!("{count} guest errors that are not allowed, the first: {first}"),
+        });
+        if self.verdict == Verdict::Passed {
+            self.verdict = Verdict::Failed;
+        }
+    }
 }
 
 impl Judge {

@@ -334,6 +334,22 @@ fn broken_rules_are_told_up_to_a_bound() {
     );
 }
 
+#[test]
+fn a_guest_error_that_is_not_allowed_fails_a_boot_that_would_pass() {
+    let mut got = left("@plan 1\n@start s.a\n@ok s.a 0\n@end\n");
+    got.guest_errors(None);
+    assert_eq!((got.verdict, got.tests.len()), (Verdict::Passed, 1));
+    got.guest_errors(Some(("bad".into(), 3)));
+    assert_eq!(got.verdict, Verdict::Failed);
+    assert_eq!(
+        got.tests[1].text,
+        "3 guest errors that are not allowed, the first: bad"
+    );
+    let mut died = left("@plan 1\n");
+    died.guest_errors(Some(("bad".into(), 1)));
+    assert_eq!(died.verdict, Verdict::Died);
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_judged_without_a_panic_and_never_pass(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {

@@ -4,6 +4,7 @@
 pub mod command;
 pub mod defmt;
 pub mod dtb;
+pub mod guest_errors;
 pub mod judge;
 pub mod line;
 pub mod protocol;
@@ -137,11 +138,18 @@ pub fn boot(job: &Job, expected: Verdict) -> Result<Booted> {
     if !command::has_second_port(job.machine) {
         ports.defmt.clear();
     }
-    let command = command::qemu(job, &ports, dtb.as_deref());
+    let mut command = command::qemu(job, &ports, dtb.as_deref());
+    let guest_log = folder.join("guest_errors.log");
+    if job.machine.guest_errors.is_some() {
+        command
+            .args(["-d", "guest_errors", "-D"])
+            .arg(guest_log.as_os_str());
+    }
     let shown = shell::line(&command);
     fs::write(folder.join("qemu.cmd"), format!("{shown}\n"))?;
     let mut bounds = qemu::Bounds::new(job.limits.silence_s, job.limits.limit_s);
-    bounds.files.push(defmt_bin.clone());
+    bounds.files = vec![defmt_bin.clone(), guest_log.clone()];
+    bounds.exit_status = job.machine.exit_status;
     let mut log = BufWriter::new(File::create(folder.join("console.log"))?);
     let t = job.topology;
     let progress = Progress::start(&format!(
@@ -173,7 +181,12 @@ pub fn boot(job: &Job, expected: Verdict) -> Result<Booted> {
             }
         },
     )?;
-    let judged = ran.judged;
+    let mut judged = ran.judged;
+    if let Some(allowed) = &job.machine.guest_errors {
+        let log = fs::read(&guest_log).context("QEMU wrote no log of guest errors")?;
+        let beyond = guest_errors::beyond(&String::from_utf8_lossy(&log), allowed);
+        judged.guest_errors(beyond);
+    }
     judged.tests.iter().skip(told).for_each(tell);
     drop(progress);
     defmt::decode_file(&defmt_bin, job.image, &folder.join("defmt.log"))?;

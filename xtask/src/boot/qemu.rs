@@ -38,6 +38,8 @@ pub struct Bounds {
     pub after_panic: Duration,
     /// Files that QEMU writes and that may not grow without end.
     pub files: Vec<PathBuf>,
+    /// The status with which QEMU leaves when the image ends the machine.
+    pub exit_status: i32,
 }
 
 impl Bounds {
@@ -49,6 +51,7 @@ impl Bounds {
             output: 64 << 20,
             after_panic: Duration::from_secs(2),
             files: Vec::new(),
+            exit_status: 0,
         }
     }
 }
@@ -142,12 +145,12 @@ impl<F: FnMut(&Judge)> Run<'_, F> {
                     // A child of QEMU's may hold the console open.
                     if let Some(status) = held.0.try_wait()? {
                         self.drain(console, bounds.output.saturating_sub(bytes))?;
-                        return Ok(end_of(status));
+                        return Ok(end_of(status, bounds.exit_status));
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     if let Some(status) = held.0.try_wait()? {
-                        return Ok(end_of(status));
+                        return Ok(end_of(status, bounds.exit_status));
                     }
                     // The console is closed, QEMU is still there: the bounds below end it.
                     std::thread::sleep(Duration::from_millis(10));
@@ -217,8 +220,11 @@ fn size(path: &std::path::Path) -> u64 {
     std::fs::metadata(path).map_or(0, |m| m.len())
 }
 
-fn end_of(status: ExitStatus) -> End {
-    trouble(status).map_or(End::Left, End::Broke)
+fn end_of(status: ExitStatus, expected: i32) -> End {
+    if status.code() == Some(expected) {
+        return End::Left;
+    }
+    End::Broke(trouble(status).unwrap_or_else(|| "status 0".into()))
 }
 
 /// Reads `from` in a thread. The channel is bounded, so a fast printer waits for the judge.

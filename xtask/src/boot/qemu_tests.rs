@@ -11,6 +11,7 @@ fn bounds() -> Bounds {
         output: 1 << 20,
         after_panic: Duration::from_millis(100),
         files: Vec::new(),
+        exit_status: 0,
     }
 }
 
@@ -29,6 +30,20 @@ fn an_image_that_says_its_lines_and_leaves_passes() {
     assert_eq!(ran.judged.verdict, Verdict::Passed);
     assert_eq!(ran.judged.tests[0].ms, 4);
     assert_eq!(ran.tail.back().unwrap(), "@end");
+}
+
+#[test]
+fn a_machine_leaves_with_the_status_that_its_board_tells() {
+    let bounds = Bounds {
+        exit_status: 33,
+        ..bounds()
+    };
+    let ran = boot(&format!("{GOOD}; exit 33"), &bounds);
+    assert_eq!(ran.judged.verdict, Verdict::Passed);
+    let ran = boot(GOOD, &bounds);
+    assert_eq!(ran.judged.verdict, Verdict::Failed);
+    let text = &ran.judged.tests.last().unwrap().text;
+    assert!(text.contains("QEMU ended with status 0"), "{text}");
 }
 
 #[test]

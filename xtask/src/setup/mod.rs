@@ -110,7 +110,7 @@ pub fn check(boards: &[&Board]) -> bool {
     };
     let seen = Seen::look();
     for target in targets(boards) {
-        println!("tool chain for {target}:");
+        println!("tool chain for {}:", toolchain::short(&target));
         let mut chosen = false;
         for candidate in seen.candidates(&target) {
             match candidate.found {
@@ -193,9 +193,12 @@ fn no_toolchain(target: &str, seen: &Seen, lints: bool) -> Missing {
         packages.extend(["rust-web-clippy", "rustfmt-web"]);
     }
     Missing {
-        what: format!("a tool chain for {target}"),
+        what: format!("a tool chain for {}", toolchain::short(target)),
         debian: vec![debian::rust(&packages)],
-        elsewhere: format!("rustup target add {target}    # or: rustup component add rust-src"),
+        elsewhere: match target.ends_with(".json") {
+            true => "rustup component add rust-src".into(),
+            false => format!("rustup target add {target}    # or: rustup component add rust-src"),
+        },
     }
 }
 

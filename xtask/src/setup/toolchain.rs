@@ -164,6 +164,9 @@ impl Toolchain {
     pub fn cargo(&self, sub: &str, target: &str) -> Command {
         let mut command = self.host_cargo(sub);
         command.args(["--target", target]);
+        if target.ends_with(".json") {
+            command.arg("-Zjson-target-spec");
+        }
         if self.build_std {
             command.args([
                 "-Zbuild-std=core,alloc,compiler_builtins",
@@ -176,11 +179,17 @@ impl Toolchain {
             }
         }
         if let Some(linker) = &self.linker {
-            let target = target.to_uppercase().replace(['-', '.'], "_");
+            let target = short(target).to_uppercase().replace(['-', '.'], "_");
             command.env(format!("CARGO_TARGET_{target}_LINKER"), linker);
         }
         command
     }
+}
+
+/// The name of a target: of one that is a JSON file, that of the file.
+pub fn short(target: &str) -> &str {
+    let file = target.rsplit('/').next().unwrap_or(target);
+    file.strip_suffix(".json").unwrap_or(target)
 }
 
 /// Variables that cargo and rustup set for us and that would bend the tool chain we call.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! IPIs one at a time, and remote calls: each arrives once, and counts on its target's node.
 
+use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -100,7 +101,8 @@ pub fn every_cpu_reaches_every_cpu<B: Bench>(bench: &B) -> Verdict {
     Ok(())
 }
 
-/// One send to all CPUs of a node, for each node, reaches these and no other.
+/// One send to all CPUs of a node, for each node, reaches these and no other. Where one
+/// write of a register reaches several, the number of writes is a metric.
 ///
 /// # Errors
 /// What went wrong.
@@ -116,6 +118,10 @@ pub fn a_multicast_reaches_the_cpus_of_a_node<B: Bench>(bench: &B) -> Verdict {
         });
         check_eq!(sent, Ok(all_rung(domain.count())), "a send to {node}");
         before.grew_by(bench, |cpu| domain.contains(cpu).into())?;
+        if let Some(writes) = bench.multicast_writes(&domain) {
+            let name = format!("node{}.writes", node.get());
+            metric(&name, writes.into(), "count");
+        }
     }
     Ok(())
 }

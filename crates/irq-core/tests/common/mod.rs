@@ -159,6 +159,10 @@ pub fn range(first: u32, count: u32) -> IrqRange {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     Ack(u32),
+    /// Handed out with the end of the one before.
+    Next(u32),
+    /// An end left some behind, which are raised again.
+    Again,
     Action(u32),
     End(u32),
     Defer(u32),
@@ -182,6 +186,8 @@ pub fn machine(cpus: u32, irqs: IrqRange, private: &[IrqRange]) -> Interrupts {
 pub struct Recorder {
     pending: Mutex<VecDeque<Irq>>,
     steps: Mutex<Vec<Step>>,
+    /// An acknowledge stands for all that is pending.
+    pub drains: bool,
     pub cannot_defer: bool,
     pub cannot_complete: AtomicBool,
     pub cannot_mask: AtomicBool,
@@ -198,6 +204,12 @@ impl Recorder {
 
     pub fn raise(&self, irq: u32) {
         self.pending.lock().unwrap().push_back(Irq::new(irq));
+    }
+
+    fn leave(&self) {
+        if self.drains && !self.pending.lock().unwrap().is_empty() {
+            self.step(Step::Again);
+        }
     }
 
     pub fn step(&self, step: Step) {
@@ -225,6 +237,17 @@ impl Flow for Recorder {
 
     fn end(&self, active: u32) {
         self.step(Step::End(active - 1000));
+        self.leave();
+    }
+
+    fn end_and_next(&self, _: &IrqContext<'_>, active: u32) -> Option<(Irq, u32)> {
+        self.step(Step::End(active - 1000));
+        if !self.drains {
+            return None;
+        }
+        let irq = self.pending.lock().unwrap().pop_front()?;
+        self.step(Step::Next(irq.get()));
+        Some((irq, irq.get() + 1000))
     }
 
     fn defer(&self, active: u32) -> Result<(), Error> {
@@ -234,6 +257,7 @@ impl Flow for Recorder {
             });
         }
         self.step(Step::Defer(active - 1000));
+        self.leave();
         Ok(())
     }
 

@@ -16,6 +16,21 @@ const NO_IPI: Error = Error::Unsupported {
     feature: "interrupts from CPU to CPU without an SGI for them (Config::ipi)",
 };
 
+impl<P: Platform, B: Frame, C: IccBus> Gic<P, B, C> {
+    /// How many register writes [`Kick::kick_mask`] takes for `cpus`, if all of them are to be
+    /// rung: one for each cluster. Nothing without [`Config::ipi`](super::Config::ipi).
+    ///
+    /// # Context
+    /// Any. Touches no hardware.
+    pub fn kick_writes(&self, cpus: &dyn CpuSet) -> Option<u32> {
+        let mut writes = 0;
+        let check = |target| self.check(target);
+        // A CPU that cannot be reached takes no write.
+        let _ = (self.hot.targets).kick(cpus, self.hot.ipi?, check, |_| true, |_| writes += 1);
+        Some(writes)
+    }
+}
+
 impl<P, B, C> Kick for Gic<P, B, C>
 where
     P: Platform,

@@ -119,7 +119,7 @@ impl fmt::Display for Call {
                 )?;
             }
             Unit::Icc(_) => write!(f, "{}", sysreg::name(*offset))?,
-            Unit::Qtest => write!(f, "{offset:#x}")?,
+            _ => write!(f, "{offset:#x}")?,
         }
         if *view == View::Secure {
             write!(f, " in the Secure view")

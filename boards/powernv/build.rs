@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Hands the linker its scripts: where the image stands, and where `defmt` keeps its strings.
+
+fn main() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../linker/powernv.ld");
+    println!("cargo:rerun-if-changed={script}");
+    println!("cargo:rustc-link-arg-bins=-T{script}");
+    println!("cargo:rustc-link-arg-bins=-Tdefmt.x");
+}
