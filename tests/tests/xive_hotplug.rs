@@ -183,6 +183,47 @@ fn an_ipi_that_was_on_its_way_while_its_target_went_does_not_block_the_next() {
 }
 
 #[test]
+fn an_ipi_that_comes_between_any_two_accesses_of_going_or_coming_does_not_block_the_next() {
+    for generation in GENERATIONS {
+        for at in 0..30 {
+            let machine = Machine::new(generation, 2);
+            let ipi = machine.xive.ipi_source(CpuIndex::new(0)).unwrap().get();
+            let (model, mut count) = (machine.model.clone(), 0);
+            machine.firmware().between(move || {
+                if count == at {
+                    model.line(ipi).pulse();
+                }
+                count += 1;
+            });
+            machine.offline(0).unwrap();
+            machine.online(0).unwrap();
+            machine.firmware().calm();
+            let late = machine.drain(0).len();
+            assert!(late <= 1, "at {at}");
+            for _ in 0..2 {
+                kick(&machine, 1, 0);
+                assert_eq!(machine.drain(0), [machine.xive.ipi_irq()], "at {at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_exception_that_stays_up_behind_a_closed_cppr_takes_no_event_away() {
+    for generation in GENERATIONS {
+        let machine = Machine::with(generation, 2, 1, |b| b.sticky_nsr(true), Config::default());
+        let irq = machine.device(0);
+        machine.fire(irq);
+        kick(&machine, 1, 0);
+        machine.offline(0).unwrap();
+        machine.online(0).unwrap();
+        assert_eq!(machine.drain(0), [irq]);
+        kick(&machine, 1, 0);
+        assert_eq!(machine.drain(0), [machine.xive.ipi_irq()]);
+    }
+}
+
+#[test]
 fn a_thread_that_firmware_started_again_finds_what_came_while_it_was_away() {
     for generation in GENERATIONS {
         let machine = Machine::new(generation, 2);

@@ -53,7 +53,7 @@ pub fn run(asked: &Asked, port: u16) -> Result<ExitCode> {
     println!("{}", shell::line(&command));
     println!("in another terminal:\n  gdb-multiarch {image} -ex 'target remote 127.0.0.1:{port}'");
     let status = Held::spawn(&mut command)?.0.wait()?;
-    Ok(if status.success() {
+    Ok(if status.code() == Some(choice.machine.exit_status) {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

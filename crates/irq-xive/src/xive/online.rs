@@ -39,17 +39,19 @@ impl<P: Platform, F: Firmware> Xive<P, F> {
         }
         // Before the first CPPR: POWER10 loses that otherwise.
         self.hot.tima.validate()?;
-        self.set_cppr(cpu, CLOSED);
-        self.drop_ipi(cpu)?;
-        // What came while this thread could not be found is pending nowhere but in the queue.
-        self.send_again(cpu);
-        // Open for IPIs alone: takes the notification of one that came too late.
+        // Open for IPIs alone: takes the notification of one that came too late. It comes before
+        // the source is set idle, so that one which comes between the two is notified. Should the
+        // presenter hand out the devices' instead, what it was for is sent once more below.
         let ipis_alone = self.hot.device_priority.get();
         self.set_cppr(cpu, ipis_alone);
         if !self.hot.tima.acknowledge().is_nothing() {
             self.hot.tima.barrier().synchronize();
             self.set_cppr(cpu, ipis_alone);
         }
+        self.set_cppr(cpu, CLOSED);
+        self.drop_ipi(cpu)?;
+        // What came while this thread could not be found is pending nowhere but in the queue.
+        self.send_again(cpu);
         fixed.online.store(true, Ordering::Relaxed);
         self.set_cppr(cpu, OPEN);
         irq_debug!("xive: {} online, pir {:#x}", on.cpu(), pir.get());
