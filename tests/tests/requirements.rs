@@ -72,7 +72,8 @@ fn has(source: &str, test: &str) -> bool {
 fn no_requirement_is_missing_and_none_is_without_a_test() {
     let rows = rows();
     let numbers: Vec<_> = rows.keys().copied().collect();
-    assert_eq!(numbers, (1..=33).chain(40..=48).collect::<Vec<_>>());
+    let expected = (1..=33).chain([36, 37]).chain(40..=48);
+    assert_eq!(numbers, expected.collect::<Vec<_>>());
     for (number, proofs) in rows {
         assert!(!proofs.is_empty(), "row {number}");
         assert!(proofs.iter().all(|proof| !proof.tests.is_empty()));
