@@ -6,7 +6,8 @@ use std::cell::Cell;
 use irq_core::cpu::{CpuIndex, NodeId, OnCpu};
 use irq_core::topology::Place;
 use irq_core::{
-    Control, Flow, Interrupts, IpiCounts, IpiSetup, Irq, IrqContext, Kind, Outcome, Sent, Setup,
+    Control, Detector, Flow, Interrupts, IpiCounts, IpiSetup, Irq, IrqContext, Kind, Outcome, Sent,
+    Setup,
 };
 use irq_hal::Error;
 use irq_sim::SimPlatform;
@@ -275,6 +276,7 @@ impl System {
             nodes: plan.nodes,
             private: &private,
             ipi,
+            detector: Some(Detector::new(|_, report| panic!("{report:?}"), 0)),
             ..Setup::new(plan.cpus, machine.apic.irqs())
         };
         let system = Self {

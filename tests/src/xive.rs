@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use irq_core::cpu::CpuIndex;
 use irq_core::topology::Place;
 use irq_core::{
-    Control, Flow, Interrupts, IpiKind, IpiSetup, Irq, Kind, Lines, Outcome, Sent, Setup, Taken,
+    Control, Detector, Flow, Interrupts, IpiKind, IpiSetup, Irq, Kind, Lines, Outcome, Sent, Setup,
+    Taken,
 };
 use irq_hal::bus::Extent;
 use irq_hal::percpu::OnCpu;
@@ -432,6 +433,7 @@ impl System {
                 irq: xive.ipi_irq(),
                 kinds,
             }),
+            detector: Some(Detector::new(|_, report| panic!("{report:?}"), 0)),
             ..Setup::new(cpus, xive.irqs())
         };
         let interrupts = Interrupts::new(setup).unwrap_or_else(|error| panic!("{error}"));

@@ -93,6 +93,8 @@ fn an_ipi_to_many_costs_one_register_write_per_cluster_that_has_a_cpu_to_ring() 
         });
         (trace, sent.unwrap())
     };
+    let foretold = system.machine.gic.kick_writes(&cpu_set(0..40));
+    assert_eq!(foretold, Some(4));
     let (trace, sent) = send(&cpu_set(0..40));
     assert_eq!(registers(&trace), [SEND; 4]);
     assert_eq!((sent.rung, sent.coalesced, sent.offline), (40, 0, 0));

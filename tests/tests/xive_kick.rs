@@ -137,11 +137,11 @@ fn nothing(_: usize, _: &ActionContext<'_>) {}
 fn a_storm_of_ipis_loses_none_and_rings_once_for_each_interrupt() {
     const KINDS: [Kind; 1] = [Kind::new(nothing, 0)];
     for generation in GENERATIONS {
-        for (cpus, nodes) in [(8, 2), (16, 4)] {
+        for (cpus, nodes, sends) in [(8, 2, 50), (16, 4, 50), (352, 4, 10)] {
             let system = System::new(generation, cpus, nodes, &KINDS);
             for hops in [0, 1] {
-                let done = storm(&system, nodes, hops, 50);
-                assert_eq!(done.rung + done.coalesced, u64::from(cpus) * 50);
+                let done = storm(&system, nodes, hops, sends);
+                assert_eq!(done.rung + done.coalesced, u64::from(cpus * sends));
                 assert_eq!(done.taken, done.rung, "{done:?}");
             }
         }
