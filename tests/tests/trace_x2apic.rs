@@ -99,4 +99,6 @@ fn trace_shows_that_an_ipi_writes_no_line_that_another_cpu_touches_but_the_mailb
         (receives.shared, receives.others, receives.locks),
         (1.0, 0.0, 0)
     );
+    let mailboxes = seen.shared.len();
+    assert_eq!(mailboxes, CPUS as usize, "one each, and nothing else");
 }

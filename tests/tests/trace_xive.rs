@@ -31,6 +31,8 @@ fn trace_shows_that_an_ipi_writes_no_line_that_another_cpu_touches_but_the_mailb
             (1.0, 0.0, 0),
             "{generation:?}"
         );
+        let mailboxes = seen.shared.len();
+        assert_eq!(mailboxes, CPUS as usize, "one each, and nothing else");
         for cpu in 0..CPUS {
             let own = seen.shared_by_receives_of(cpu);
             assert_eq!(own.len(), 1, "{generation:?} cpu{cpu}");

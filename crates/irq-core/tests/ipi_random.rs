@@ -305,14 +305,17 @@ fn on_threads_what_a_cpu_that_comes_and_goes_accepted_has_run_and_calls_are_answ
         let (machine, busy) = (machine.clone(), busy.clone());
         thread::spawn(move || {
             let platform = Cpu::new(index);
-            let (mut accepted, mut refused) = (0, 0);
-            for round in 0..ROUNDS {
+            let mut accepted = 0;
+            // On a busy host all rounds may fall into one time that the CPU is away.
+            for round in
+                (0..).take_while(|&round| round < ROUNDS || SERVED.load(Ordering::Relaxed) == 0)
+            {
                 let sent = SENT.fetch_add(1, Ordering::Relaxed) + 1;
                 match machine.send(index, 2, 0) {
                     Ok(_) => accepted = sent,
                     Err(error) => {
                         assert_eq!(error, Error::CpuOffline { cpu: cpu(2) });
-                        refused += 1;
+                        thread::yield_now();
                     }
                 }
                 if round % 16 == 0 {
@@ -323,7 +326,7 @@ fn on_threads_what_a_cpu_that_comes_and_goes_accepted_has_run_and_calls_are_answ
                 }
             }
             busy.fetch_sub(1, Ordering::AcqRel);
-            (accepted, refused)
+            accepted
         })
     });
     let mut turns = 0;
@@ -337,9 +340,10 @@ fn on_threads_what_a_cpu_that_comes_and_goes_accepted_has_run_and_calls_are_answ
     }
     let results = senders.map(|sender| sender.join().unwrap());
     machine.drain(2);
-    for (accepted, refused) in results {
-        assert!(accepted <= SERVED.load(Ordering::Relaxed));
-        assert!(refused < ROUNDS);
+    let served = SERVED.load(Ordering::Relaxed);
+    assert_ne!(served, 0);
+    for accepted in results {
+        assert!(accepted <= served);
     }
     assert_ne!(turns, 0);
 }
