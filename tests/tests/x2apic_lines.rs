@@ -116,6 +116,22 @@ fn a_vector_without_a_source_is_always_open_and_cannot_be_masked() {
 }
 
 #[test]
+fn the_spurious_vector_has_no_source_though_entries_without_a_vector_hold_it() {
+    let machine = Machine::new(1);
+    let irq = machine.irq(0xff);
+    let trace = machine.trace(|| {
+        machine.sim.as_cpu(0, |_| {
+            assert_eq!(machine.apic.unmask(irq), Ok(()));
+            assert_eq!(machine.apic.unmask_private(irq), Ok(()));
+            for refused in [machine.apic.mask(irq), machine.apic.mask_private(irq)] {
+                assert_eq!(refused.map_err(|e| e.kind()), Err(ErrorKind::Unsupported));
+            }
+        });
+    });
+    assert_eq!(trace.events(), []);
+}
+
+#[test]
 fn an_irq_out_of_the_range_is_refused_by_every_call() {
     let machine = Machine::new(1);
     let irq = Irq::new(224);

@@ -60,6 +60,22 @@ fn an_event_for_a_cpu_that_is_gone_waits_for_it() {
 }
 
 #[test]
+fn a_source_whose_event_waits_for_a_cpu_that_is_gone_can_be_freed() {
+    for generation in GENERATIONS {
+        let machine = Machine::new(generation, 2);
+        let [gone, stays] = [machine.device(0), machine.device(0)];
+        machine.offline(0).unwrap();
+        machine.fire(gone);
+        machine.fire(stays);
+        let freed = machine.sim.as_cpu(1, |_| machine.xive.free(gone));
+        assert_eq!(freed, Ok(()));
+        // It means nothing to the CPU that comes back.
+        machine.online(0).unwrap();
+        assert_eq!(machine.drain(0), [stays]);
+    }
+}
+
+#[test]
 fn an_event_for_a_cpu_that_is_gone_goes_to_the_new_target_once_if_its_source_is_moved_later() {
     for generation in GENERATIONS {
         let machine = Machine::new(generation, 2);

@@ -168,7 +168,10 @@ where
 impl<P: Platform, M: ApicBus> Apic<P, M> {
     #[cold]
     fn end_perf(&self, cpu: CpuIndex) {
-        if let Some(slot) = self.slots.get(cpu) {
+        // The vector may have come by an IPI where there is no such entry.
+        if let Some(slot) = self.slots.get(cpu)
+            && Lvt::Perf.exists(slot.max_lvt.load(Relaxed))
+        {
             self.apic().set_entry(Lvt::Perf, slot.entry(Lvt::Perf));
         }
     }

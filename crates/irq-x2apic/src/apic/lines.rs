@@ -109,7 +109,7 @@ impl<P: Platform, M: ApicBus> Apic<P, M> {
         if let Some(lvt) = self.source(vector) {
             self.template.fetch_or(lvt.bit(), Relaxed);
         }
-        self.here(|slot| match slot.source(vector) {
+        self.here(|slot| match self.source_on(slot, vector) {
             Some(lvt) => self.write(slot, lvt, slot.entry(lvt).unmasked()),
             None => Ok(()),
         })
@@ -127,7 +127,7 @@ impl<P: Platform, M: ApicBus> Apic<P, M> {
         let vector = self.vector(irq)?;
         let lvt = self.source(vector).ok_or(NO_MASK)?;
         self.template.fetch_and(!lvt.bit(), Relaxed);
-        self.here(|slot| match slot.source(vector) {
+        self.here(|slot| match self.source_on(slot, vector) {
             Some(lvt) => self.write(slot, lvt, slot.entry(lvt).masked()),
             None => Ok(()),
         })
@@ -150,7 +150,7 @@ impl<P: Platform, M: ApicBus> Apic<P, M> {
         })?;
         if let Pin::Vector { vector, .. } = what {
             let own = [Some(self.config.spurious), self.config.ipi];
-            let other = slot.source(vector).is_some_and(|lvt| lvt != lint);
+            let other = self.source_on(slot, vector).is_some_and(|lvt| lvt != lint);
             if vector.is_exception() || other || own.contains(&Some(vector)) {
                 return Err(Error::Invalid {
                     what: "vector of a LINT pin",
@@ -166,6 +166,15 @@ impl<P: Platform, M: ApicBus> Apic<P, M> {
         let config = &self.config;
         let delivers = |lvt: &Lvt| config.vector(*lvt) == Some(vector);
         Lvt::ALL.into_iter().find(delivers)
+    }
+
+    /// The entry that delivers `vector` on the CPU of `slot`. None delivers the spurious one:
+    /// entries without a vector hold it, masked.
+    fn source_on(&self, slot: &Slot, vector: Vector) -> Option<Lvt> {
+        if vector == self.hot.spurious {
+            return None;
+        }
+        slot.source(vector)
     }
 
     /// Writes an entry of the CPU that runs.
@@ -201,7 +210,7 @@ where
     fn mask(&self, irq: Irq) -> Result<(), Error> {
         let vector = self.vector(irq)?;
         self.on_own(|slot| {
-            let lvt = slot.source(vector).ok_or(NO_MASK)?;
+            let lvt = self.source_on(slot, vector).ok_or(NO_MASK)?;
             self.write(slot, lvt, slot.entry(lvt).masked())
         })
     }
@@ -210,7 +219,7 @@ where
     /// to be armed again.
     fn unmask(&self, irq: Irq) -> Result<(), Error> {
         let vector = self.vector(irq)?;
-        self.on_own(|slot| match slot.source(vector) {
+        self.on_own(|slot| match self.source_on(slot, vector) {
             Some(lvt) => self.write(slot, lvt, slot.entry(lvt).unmasked()),
             None => Ok(()),
         })
@@ -219,7 +228,7 @@ where
     /// All are edges, but for LINT pins.
     fn set_trigger(&self, irq: Irq, trigger: Trigger) -> Result<(), Error> {
         let vector = self.vector(irq)?;
-        self.on_own(|slot| match slot.source(vector) {
+        self.on_own(|slot| match self.source_on(slot, vector) {
             Some(lvt @ (Lvt::Lint0 | Lvt::Lint1)) => {
                 let entry = slot.entry(lvt);
                 self.write(slot, lvt, entry.masked().with_trigger(trigger))?;
@@ -258,7 +267,7 @@ where
         self.on_own(|slot| {
             let apic = self.apic();
             // From the register: the hardware masks the performance counters' entry itself.
-            let entry = slot.source(vector).and_then(|lvt| apic.entry(lvt));
+            let entry = self.source_on(slot, vector).and_then(|lvt| apic.entry(lvt));
             Ok(LineState {
                 masked: entry.is_some_and(|entry| entry.is_masked()),
                 pending: apic.waits(vector),

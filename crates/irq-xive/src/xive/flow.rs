@@ -106,8 +106,9 @@ impl<P: Platform, F: Firmware> Xive<P, F> {
     pub(super) fn next(&self, cpu: &Cpu<F::Window>) -> Option<u32> {
         loop {
             let data = cpu.fixed.queue.entry(cpu.own.at.load(Relaxed))?;
-            if let Some(index) = self.hot.layout.place(data) {
-                return Some(index);
+            match self.hot.layout.place(data) {
+                None | Some(IPI) => {}
+                device => return device,
             }
             self.pass(cpu, data);
         }
@@ -168,6 +169,8 @@ impl<P: Platform, F: Firmware> Xive<P, F> {
         let Some(index) = self.next(cpu) else {
             return self.nothing_there(cpu, &cpu.own.empty, cppr);
         };
+        // What the device wrote before its event is read after the entry.
+        self.hot.tima.barrier().synchronize();
         Self::advance(cpu);
         cpu.own.cppr.store(u32::from(taken.cppr()), Relaxed);
         let active = Active {
@@ -305,6 +308,8 @@ where
             self.set_cppr(cpu, active.cppr);
             return None;
         };
+        // As for the first one.
+        self.hot.tima.barrier().synchronize();
         Self::advance(cpu);
         let active = Active {
             index,

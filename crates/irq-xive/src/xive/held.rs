@@ -110,12 +110,12 @@ impl<W> Hand<W> {
     pub fn end(&self, end: impl FnOnce()) {
         // Acquire: pairs with the release of whoever let the source go.
         let before = self.word.fetch_add(1, Ordering::Acquire);
+        if before & HANDED != 0 {
+            self.forget();
+        }
         if before & HELD != 0 {
             self.owe();
         } else {
-            if before & HANDED != 0 {
-                self.forget();
-            }
             end();
             // Release: pairs with the acquire in `hold`. An end by a store may still be on its
             // way to the source; loads that must not overtake it say so themselves.
@@ -173,13 +173,18 @@ impl<W> Hand<W> {
         let over = OWED | DEFERRED | HANDED;
         let bound = Bound::new(platform, MICROS, POLLS);
         let word = || self.word.load(Ordering::Acquire);
-        wait(platform, &TAKEN, bound, word, |word| word & over != 0).map(drop)
+        // And nobody is about to change the word any more.
+        let taken = |word| word & over != 0 && word & ENDS == 0;
+        wait(platform, &TAKEN, bound, word, taken).map(drop)
     }
 
     /// Notes that the event that was taken stays for later.
     pub fn defer(&self) {
         // Release: pairs with the acquire in `complete`.
-        self.word.fetch_or(DEFERRED, Ordering::Release);
+        let before = self.word.fetch_or(DEFERRED, Ordering::Release);
+        if before & HANDED != 0 {
+            self.forget();
+        }
     }
 
     /// Notes that the event that was taken is somebody else's.

@@ -52,7 +52,10 @@ impl<P: Platform, F: Firmware> Xive<P, F> {
         self.drop_ipi(cpu)?;
         // What came while this thread could not be found is pending nowhere but in the queue.
         self.send_again(cpu);
-        fixed.online.store(true, Ordering::Relaxed);
+        // Whoever takes events out of the queue of a CPU that is offline does so under this lock.
+        self.ledger.with(&self.platform, |_| {
+            fixed.online.store(true, Ordering::Relaxed);
+        });
         self.set_cppr(cpu, OPEN);
         irq_debug!("xive: {} online, pir {:#x}", on.cpu(), pir.get());
         Ok(())
@@ -74,7 +77,9 @@ impl<P: Platform, F: Firmware> Xive<P, F> {
         if !cpu.fixed.is_online() {
             return Err(Error::CpuOffline { cpu: on.cpu() });
         }
-        cpu.fixed.online.store(false, Ordering::Relaxed);
+        self.ledger.with(&self.platform, |_| {
+            cpu.fixed.online.store(false, Ordering::Relaxed);
+        });
         self.set_cppr(cpu, CLOSED);
         // A source of IPIs that does not answer sends none.
         let _ = self.drop_ipi(cpu);

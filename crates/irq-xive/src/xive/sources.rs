@@ -89,7 +89,7 @@ impl<P: Platform, F: Firmware> Xive<P, F> {
     pub fn free(&self, irq: Irq) -> Result<(), Error> {
         let index = self.device(irq)?;
         let entry = self.change(irq, index)?;
-        let freed = self.give_back(irq, entry);
+        let freed = self.give_back(irq, index, entry);
         self.ledger.with(&self.platform, |ledger| {
             if let Some(place) = ledger.ours(index) {
                 place.used = if freed.is_ok() { Use::Given } else { Use::Ours };
@@ -101,7 +101,7 @@ impl<P: Platform, F: Firmware> Xive<P, F> {
         freed
     }
 
-    fn give_back(&self, irq: Irq, entry: Entry) -> Result<(), Error> {
+    fn give_back(&self, irq: Irq, index: u32, entry: Entry) -> Result<(), Error> {
         let (slot, source) = self.source_of(irq)?;
         // State before routing: the other way round events are lost and P stays. A dead source
         // is off as it is.
@@ -109,9 +109,17 @@ impl<P: Platform, F: Firmware> Xive<P, F> {
             Err(DEAD) | Ok(()) => {}
             Err(error) => return Err(error),
         }
-        let pir = self.cpu(entry.target)?.fixed.thread.pir;
-        self.opal.unroute(&self.platform, source.number, pir)?;
-        let under_way = slot.held.with(&self.platform, |held| held.under_way);
+        let target = self.cpu(entry.target)?;
+        self.opal
+            .unroute(&self.platform, source.number, target.fixed.thread.pir)?;
+        // Nobody would take an event in the queue of a CPU that is offline.
+        let stranded = self.ledger.with(&self.platform, |_| {
+            !target.fixed.is_online() && self.take_out(target, index)
+        });
+        let under_way = slot.held.with(&self.platform, |held| {
+            held.under_way &= !stranded;
+            held.under_way
+        });
         if under_way {
             slot.hand.taken(&self.platform)?;
         }

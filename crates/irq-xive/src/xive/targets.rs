@@ -249,7 +249,7 @@ impl<P: Platform, F: Firmware> Xive<P, F> {
 
     /// Makes an event of the source at `index` meaningless that is in the queue of a CPU that is
     /// offline. Whether there was one. Under the ledger's lock, as those who read that queue.
-    fn take_out(&self, cpu: &Cpu<F::Window>, index: u32) -> bool {
+    pub(super) fn take_out(&self, cpu: &Cpu<F::Window>, index: u32) -> bool {
         let (queue, at) = read(cpu);
         let tail = queue.tail(at);
         let waiting = (0..tail.wrapping_sub(at)).map(|ahead| at.wrapping_add(ahead));
