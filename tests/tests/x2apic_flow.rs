@@ -245,6 +245,19 @@ fn a_counters_entry_which_the_hardware_masks_is_open_again_after_the_end() {
 }
 
 #[test]
+fn the_counters_vector_ends_like_any_other_where_there_is_no_entry_for_them() {
+    let config = Config {
+        perf: Some(Delivery::Vector(vector(0xf0))),
+        ..with_ipi()
+    };
+    // MaxLvt 3 is four entries: timer, LINT0, LINT1, error.
+    let machine = Machine::with(1, |builder| builder.max_lvt(3), config);
+    machine.on(0, |on| machine.apic.send_self(on, vector(0xf0)).unwrap());
+    assert_eq!(machine.take(0), Some(0xf0));
+    assert_eq!(machine.take(0), None);
+}
+
+#[test]
 fn counters_that_raise_an_nmi_are_opened_by_its_handler() {
     let machine = with_counters(Delivery::Nmi);
     for _ in 0..2 {

@@ -3,7 +3,7 @@
 
 use irq_core::{Flow, Kick, Lines, Trigger};
 use irq_hal::{CpuIndex, Error, ErrorKind};
-use irq_sim::xive::{Gen, SourceSpec};
+use irq_sim::xive::{Gen, SourceSpec, call};
 use irq_tests::xive::{GENERATIONS, Machine, hardware, probe};
 use irq_xive::{Config, ProbeError, SourceNumber};
 
@@ -31,6 +31,23 @@ fn a_source_that_reads_all_ones_is_idle_and_nothing_loops_on_it() {
         assert_eq!(machine.xive.off(dead), Err(DEAD));
         // It can be given back all the same.
         machine.xive.free(dead).unwrap();
+    }
+}
+
+#[test]
+fn an_entry_for_devices_that_carries_the_number_of_ipis_is_passed_and_counted() {
+    for generation in GENERATIONS {
+        let machine = Machine::new(generation, 1);
+        let [odd, device] = [machine.device(0), machine.device(0)];
+        // As if firmware had routed a source so, behind the driver's back.
+        let (number, pir) = (machine.number(odd), machine.model.pir(0));
+        let route = [number.into(), pir.into(), 6, 1, 0, 0, 0];
+        assert_eq!(machine.model.opal(call::SET_IRQ_CONFIG, route), 0);
+        machine.fire(odd);
+        machine.fire(device);
+        assert_eq!(machine.drain(0), [device]);
+        let counts = machine.xive.counts(CpuIndex::new(0)).unwrap();
+        assert_eq!(counts.unknown, 1);
     }
 }
 

@@ -29,6 +29,7 @@ pub mod cmdline;
 pub mod console;
 pub mod crew;
 pub mod devicetree;
+pub mod dma;
 pub mod harness;
 #[cfg(target_os = "none")]
 pub mod heap;

@@ -7,21 +7,17 @@ use core::ops::Range;
 use core::ptr::NonNull;
 
 use aarch64_cpu::asm::{barrier, wfi};
+use boards_common::dma;
 use boards_common::machine::{Machine, Port};
 use irq_hal::dma::{DmaLimits, DmaRegion};
 use irq_hal::lock::HeldRanks;
 use irq_hal::platform::{IrqState, Ticks};
-use irq_hal::release::Release;
 use irq_hal::{CpuIndex, Error, Mmio, NodeId, PhysAddr, Platform};
 use spin::Once;
 
 use crate::power::Conduit;
 use crate::uart::Pl011;
 use crate::{cpu, mmu, power, timer};
-
-/// Smallest alignment of DMA memory: a cache line of any CPU, so that lines are never shared
-/// with other data.
-const DMA_ALIGN: usize = 128;
 
 /// Alignment of a device's registers; no device of the machine has less.
 const PAGE: u64 = 4096;
@@ -96,29 +92,11 @@ unsafe impl Platform for Virt {
         node: NodeId,
         limits: DmaLimits,
     ) -> Result<DmaRegion, Error> {
-        let none = Error::OutOfMemory {
-            bytes: layout.size(),
-            node,
-        };
-        let whole = layout.align_to(DMA_ALIGN).map_err(|_| none)?.pad_to_align();
-        if whole.size() == 0 {
-            return Err(Error::Invalid {
-                what: "DMA size",
-                value: 0,
-            });
-        }
-        // SAFETY: the layout's size is not zero.
-        let block = unsafe { alloc::alloc::alloc_zeroed(whole) };
-        let block = NonNull::new(block).ok_or(none)?;
-        // SAFETY: `release_dma` gives back, with the alignment in its token, the block of
-        // exactly the length that the region is made with.
-        let release = unsafe { Release::new(release_dma, whole.align()) };
-        let address = PhysAddr::new(block.addr().get() as u64);
-        // SAFETY: the block is fresh, zeroed, identity-mapped heap memory.
-        let region = unsafe { DmaRegion::new(block, address, whole.size(), Some(release)) };
+        // SAFETY: the heap is mapped Normal, at its physical address, for good.
+        let region = unsafe { dma::alloc(layout, node, limits)? };
         // The zeros too must reach a device that does not snoop.
-        self.dma_publish(&region, 0..whole.size());
-        region.within(limits, node)?.narrow(layout)
+        self.dma_publish(&region, 0..region.len());
+        Ok(region)
     }
 
     fn dma_publish(&self, region: &DmaRegion, range: Range<usize>) {
@@ -184,18 +162,6 @@ unsafe impl Platform for Virt {
 
     fn held_ranks(&self) -> Option<&HeldRanks> {
         Some(&cpu::this().held)
-    }
-}
-
-/// Gives a block of DMA memory back to the heap.
-///
-/// # Safety
-/// - `base` and `len` are those of a region that `dma_alloc` made with `align`.
-unsafe fn release_dma(base: NonNull<u8>, len: usize, align: usize) {
-    if let Ok(layout) = Layout::from_size_align(len, align) {
-        // SAFETY: the caller promises that this is the layout that the block was allocated
-        // with.
-        unsafe { alloc::alloc::dealloc(base.as_ptr(), layout) }
     }
 }
 

@@ -59,6 +59,23 @@ impl Interrupts {
         }
     }
 
+    /// Likewise, for one that bypasses the controller (a decrementer, a doorbell): nothing is
+    /// acknowledged or ended. What an action defers or hands over counts as handled, and a
+    /// detector cannot mask. IPIs do not come this way, since taking one may ring: where they
+    /// bypass the controller they are [acknowledged](Self::dispatch_acknowledged), and their end
+    /// does nothing.
+    ///
+    /// # Context
+    /// As [`dispatch`](Self::dispatch).
+    #[inline]
+    pub fn dispatch_number(&self, irq: Irq, cx: &IrqContext<'_>) -> Outcome {
+        let ending = Ending {
+            flow: &Bypass,
+            active: (),
+        };
+        self.serve(ending, cx, irq).0
+    }
+
     /// The rest of the way where an acknowledge stood for several interrupts: `before` is what
     /// became of the first.
     #[inline(never)]
@@ -82,23 +99,6 @@ impl Interrupts {
             outcome.bits = outcome.bits.union(bits);
         }
         outcome
-    }
-
-    /// Likewise, for one that bypasses the controller (a decrementer, a doorbell): nothing is
-    /// acknowledged or ended. What an action defers or hands over counts as handled, and a
-    /// detector cannot mask. IPIs do not come this way, since taking one may ring: where they
-    /// bypass the controller they are [acknowledged](Self::dispatch_acknowledged), and their end
-    /// does nothing.
-    ///
-    /// # Context
-    /// As [`dispatch`](Self::dispatch).
-    #[inline]
-    pub fn dispatch_number(&self, irq: Irq, cx: &IrqContext<'_>) -> Outcome {
-        let ending = Ending {
-            flow: &Bypass,
-            active: (),
-        };
-        self.serve(ending, cx, irq).0
     }
 
     /// The index of `irq`; out of the table for a number outside of the range.
