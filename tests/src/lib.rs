@@ -3,15 +3,21 @@
 
 extern crate alloc;
 
+pub mod bare;
 pub mod gicv3;
 pub mod heap;
 pub mod hermit;
 #[cfg(irq_trace)]
 pub mod lines;
+pub mod machine;
 pub mod msrs;
+pub mod naive;
+pub mod pair;
+pub mod pairwise;
 pub mod peer;
 pub mod plain;
 pub mod refused;
+pub mod scan;
 pub mod storm;
 pub mod system;
 pub mod x2apic;

@@ -11,14 +11,15 @@
 //! # What it costs
 //! Memory is had at construction: a few words per CPU and level, whatever the ids are. The first
 //! online call of a CPU takes a lock and finds, or begins, its domains. From then on online and
-//! offline flip one bit and move one count per level, flip one bit of the machine's mask, and
-//! visit no other CPU; nothing allocates and nothing locks. Readers never lock.
+//! offline flip one bit per level and one of the machine's mask, write the CPU's own state, and
+//! visit no other CPU; nothing allocates and nothing locks. Readers never lock. How many CPUs of
+//! a domain are online is not kept but counted when asked for, from the words of its mask.
 //!
 //! # What a reader sees
 //! Who sees a CPU in any mask sees its place. A CPU joins its domains, the node first, and then
 //! the online CPUs; it leaves in the opposite order. Masks that are read while CPUs come and go
 //! are read one word after another: two of them may show different moments. A domain is one
-//! object all the same, so that a machine never shows more packages than it has.
+//! object all the same, and is walked to once: a machine never shows more packages than it has.
 //!
 //! ```
 //! use irq_core::cpu::{CpuIndex, CpuMask, CpuSet, NodeId};
@@ -43,12 +44,12 @@
 //! ```
 
 mod domain;
-mod domains;
+pub(crate) mod domains;
 mod level;
 mod merged;
 mod online;
 mod snapshot;
-mod table;
+pub(crate) mod table;
 
 pub use domain::Domain;
 pub use level::{Level, LevelSet, Place};
@@ -74,7 +75,7 @@ const LEVELS: usize = Level::ALL.len();
 mod state {
     /// Never online: its place is unknown.
     pub(super) const UNBOUND: u32 = 0;
-    /// Bound to its place.
+    /// Bound to its place, in no mask.
     pub(super) const OFFLINE: u32 = 1;
     /// Someone is taking it online or offline.
     pub(super) const CHANGING: u32 = 2;
@@ -123,7 +124,8 @@ pub struct Topology {
 
 impl Topology {
     /// For the CPUs below `cpus` and the nodes below `nodes`, all of them unknown and offline.
-    /// The only call that allocates: some 250 bytes per CPU and 16 per node.
+    /// The only call that allocates: some 225 bytes per CPU (up to 260 where their
+    /// number is no power of two) and 16 per node.
     ///
     /// # Errors
     /// [`Error::Invalid`] if either is 0 or more than [`MAX_CPUS`](crate::cpu::MAX_CPUS);
@@ -185,28 +187,10 @@ impl Topology {
                 value: u64::from(place.node.get()),
             });
         }
-        if self.place(cpu).is_none() {
-            self.used
-                .with(platform, |used| self.bind(used, cpu, known, place));
-        }
-        if self.place(cpu) != Some(place) {
-            return Err(Error::Exists {
-                what: "another place of the CPU",
-            });
-        }
-        // Acquire: pairs with the release of the call that took it offline, whose changes of
-        // the masks come before ours.
-        let claim = known
-            .state
-            .compare_exchange(state::OFFLINE, state::CHANGING, Acquire, Relaxed);
-        match claim {
-            Ok(_) => {}
-            Err(state::ONLINE) => return Err(Error::CpuIsOnline { cpu }),
-            Err(_) => return Err(BUSY),
-        }
+        self.claim(platform, cpu, known, place)?;
         let (_, bit) = word_and_bit(cpu);
         for level in Level::ALL.into_iter().rev() {
-            self.levels[level.index()].set(known.slot(level), known.chunk(level), bit);
+            self.levels[level.index()].set(known.chunk(level), bit);
         }
         self.online.set(cpu);
         // Pairs with the claim in `offline`.
@@ -236,7 +220,7 @@ impl Topology {
         self.online.clear(cpu);
         let (_, bit) = word_and_bit(cpu);
         for level in Level::ALL {
-            self.levels[level.index()].clear(known.slot(level), known.chunk(level), bit);
+            self.levels[level.index()].clear(known.chunk(level), bit);
         }
         // Pairs with the claim in `online`.
         known.state.store(state::OFFLINE, Release);
@@ -286,15 +270,22 @@ impl Topology {
     pub fn node(&self, node: NodeId) -> Option<Domain<'_>> {
         let nodes = &self.levels[Level::Node.index()];
         nodes
-            .has_members(node.get())
-            .then(|| Domain::new(self, Level::Node, node.get()))
+            .lowest(node.get())
+            .map(|_| Domain::new(self, Level::Node, node.get()))
     }
 
-    /// The domains of `level` that have a CPU online, in the order of their first online CPUs.
+    /// The domains of `level` that have a CPU online, in the order of the lowest CPUs that were
+    /// ever online in each.
+    ///
+    /// None comes twice, whatever goes offline meanwhile. One may be missed while a CPU below
+    /// all of its others comes online for the first time.
     pub fn domains(&self, level: Level) -> impl Iterator<Item = Domain<'_>> {
-        self.online.iter().filter_map(move |cpu| {
-            let domain = self.domain(cpu, level)?;
-            (domain.first() == Some(cpu)).then_some(domain)
+        let domains = &self.levels[level.index()];
+        (0..self.cpus()).map(CpuIndex::new).filter_map(move |cpu| {
+            let slot = self.bound(cpu)?.slot(level);
+            // It only ever falls: who finds it here has not met it before.
+            let domain = (domains.lowest(slot)? == cpu).then(|| Domain::new(self, level, slot))?;
+            (!domain.is_empty()).then_some(domain)
         })
     }
 
@@ -321,20 +312,50 @@ impl Topology {
         (known.state.load(Acquire) != state::UNBOUND).then_some(known)
     }
 
-    fn bind(&self, used: &mut [Used; LEVELS], cpu: CpuIndex, known: &Cpu, place: Place) {
+    /// Makes an offline CPU, bound to `place` or not yet bound, one that is changing.
+    fn claim(
+        &self,
+        platform: &dyn Platform,
+        cpu: CpuIndex,
+        known: &Cpu,
+        place: Place,
+    ) -> Result<(), Error> {
+        let bind = |used: &mut _| self.bind(used, cpu, known, place);
+        if self.bound(cpu).is_none() && self.used.with(platform, bind) {
+            return Ok(());
+        }
+        if self.place(cpu) != Some(place) {
+            return Err(Error::Exists {
+                what: "another place of the CPU",
+            });
+        }
+        // Acquire: pairs with the release of the call that took it offline, whose changes of
+        // the masks come before ours.
+        let claim = known
+            .state
+            .compare_exchange(state::OFFLINE, state::CHANGING, Acquire, Relaxed);
+        match claim {
+            Ok(_) => Ok(()),
+            Err(state::ONLINE) => Err(Error::CpuIsOnline { cpu }),
+            Err(_) => Err(BUSY),
+        }
+    }
+
+    /// Binds the CPU and claims it; `false` if another call was first.
+    fn bind(&self, used: &mut [Used; LEVELS], cpu: CpuIndex, known: &Cpu, place: Place) -> bool {
         // The state leaves `UNBOUND` under the lock that we hold.
         if known.state.load(Relaxed) != state::UNBOUND {
-            return;
+            return false;
         }
-        let (number, _) = word_and_bit(cpu);
         for (level, used) in Level::ALL.into_iter().zip(used) {
             let domains = &self.levels[level.index()];
-            let (slot, chunk) = domains.bind(used, place.id(level), number);
+            let (slot, chunk) = domains.bind(used, place.id(level), cpu);
             known.slots[level.index()].store(slot, Relaxed);
             known.chunks[level.index()].store(chunk, Relaxed);
         }
         // Pairs with the load in `bound`: who finds the CPU bound finds its domains.
-        known.state.store(state::OFFLINE, Release);
+        known.state.store(state::CHANGING, Release);
+        true
     }
 }
 

@@ -200,7 +200,47 @@ fn cpus_that_come_in_falling_order_are_told_in_rising_order() {
     }
     let node = topology.node(NodeId::FLAT).unwrap();
     assert_eq!(members(&node), [0, 1, 64, 130, 131, 200, 335, 399]);
+    let cores = topology.domains(Level::Thread).map(|core| core.id());
+    assert!(cores.eq([0, 1, 64, 130, 131, 200, 335, 399]));
     assert_eq!(node.first(), Some(cpu(0)));
+}
+
+#[test]
+fn domains_are_told_in_the_order_of_their_lowest_cpus_whichever_came_first() {
+    let topology = Topology::new(6, 1).unwrap();
+    for (index, package) in [(5, 9), (4, 7), (1, 7), (0, 9)] {
+        topology
+            .online(&PLATFORM, cpu(index), place([index, index, 0, package, 0]))
+            .unwrap();
+    }
+    let packages = || topology.domains(Level::Package).map(|package| package.id());
+    assert!(packages().eq([9, 7]));
+    // Also when that CPU is offline.
+    topology.offline(cpu(0)).unwrap();
+    assert!(packages().eq([9, 7]));
+    topology.offline(cpu(5)).unwrap();
+    assert!(packages().eq([7]));
+}
+
+#[test]
+fn a_domain_whose_first_cpu_goes_while_domains_are_told_is_told_once() {
+    let topology = Topology::new(8, 1).unwrap();
+    for index in 0..8 {
+        topology
+            .online(
+                &PLATFORM,
+                cpu(index),
+                place([index, index, 0, index / 4, 0]),
+            )
+            .unwrap();
+    }
+    let mut packages = topology.domains(Level::Package).map(|package| package.id());
+    assert_eq!(packages.next(), Some(0));
+    topology.offline(cpu(0)).unwrap();
+    topology.offline(cpu(4)).unwrap();
+    assert_eq!(packages.next(), Some(1));
+    topology.offline(cpu(5)).unwrap();
+    assert_eq!(packages.next(), None);
 }
 
 #[test]

@@ -151,6 +151,12 @@ fn of_128_cpus_in_two_nodes_smt_off_leaves_the_lower_half() {
          group 0: 0-3\n"
     ));
     assert!(text.ends_with("group 15: 60-63\nthread+l2: one CPU each\n"));
+    // All of them again; then the upper half alone.
+    keep(&topology, |_| true);
+    assert_levels(&topology, &[(&[Thread, L2], 2), (&[Group], 8), (large, 64)]);
+    keep(&topology, |cpu| cpu >= 64);
+    assert_levels(&topology, &[(&[Thread, L2], 1), (&[Group], 4), (large, 32)]);
+    assert_eq!(ranges(&topology, 0, Node), "64-95");
 }
 
 #[test]

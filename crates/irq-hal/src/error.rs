@@ -103,6 +103,12 @@ pub enum Error {
         /// How many there are.
         capacity: u32,
     },
+    /// No CPU of those asked for can serve an interrupt.
+    #[error("no CPU can serve it: {why}")]
+    NoCpu {
+        /// What keeps them from it.
+        why: NoCpu,
+    },
     /// It is there already.
     #[error("{what} exists already")]
     Exists {
@@ -175,6 +181,27 @@ pub enum Error {
     },
 }
 
+/// Why no CPU of a set can serve an interrupt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ThisError)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum NoCpu {
+    /// The set names no possible CPU.
+    #[error("none is asked for")]
+    EmptyMask,
+    /// None of the set is online.
+    #[error("none of them is online")]
+    Offline,
+    /// Those that are online have no room.
+    #[error("none of them has room")]
+    Full,
+}
+
+impl From<NoCpu> for Error {
+    fn from(why: NoCpu) -> Self {
+        Self::NoCpu { why }
+    }
+}
+
 /// The stable kind of an [`Error`], for an errno or a message.
 #[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -237,6 +264,11 @@ impl Error {
                 ErrorKind::NotFound
             }
             Self::CpuOffline { .. } => ErrorKind::Offline,
+            Self::NoCpu { why } => match why {
+                NoCpu::EmptyMask => ErrorKind::Invalid,
+                NoCpu::Offline => ErrorKind::Offline,
+                NoCpu::Full => ErrorKind::Full,
+            },
             Self::OutOfMemory { .. } => ErrorKind::OutOfMemory,
             Self::Full { .. } => ErrorKind::Full,
             Self::Exists { .. } | Self::CpuIsOnline { .. } => ErrorKind::Exists,
@@ -315,6 +347,21 @@ mod tests {
                 Error::CpuOffline { cpu },
                 "cpu3 is offline",
                 ErrorKind::Offline,
+            ),
+            (
+                NoCpu::EmptyMask.into(),
+                "no CPU can serve it: none is asked for",
+                ErrorKind::Invalid,
+            ),
+            (
+                NoCpu::Offline.into(),
+                "no CPU can serve it: none of them is online",
+                ErrorKind::Offline,
+            ),
+            (
+                NoCpu::Full.into(),
+                "no CPU can serve it: none of them has room",
+                ErrorKind::Full,
             ),
             (
                 Error::CpuIsOnline { cpu },

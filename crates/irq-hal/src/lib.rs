@@ -35,7 +35,7 @@ pub mod removal;
 pub mod wait;
 
 pub use bus::{Barrier, Bus};
-pub use error::{Error, ErrorKind};
+pub use error::{Error, ErrorKind, NoCpu};
 pub use ids::{CpuIndex, NodeId, PhysAddr};
 pub use mmio::Mmio;
 pub use platform::Platform;

@@ -176,6 +176,10 @@ impl CpuSet for CpuMask {
         }
     }
 
+    fn words(&self) -> Option<&[u64]> {
+        Some(&self.words)
+    }
+
     fn first(&self) -> Option<CpuIndex> {
         self.iter().next()
     }

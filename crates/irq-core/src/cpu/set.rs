@@ -20,6 +20,12 @@ pub trait CpuSet: Sync {
     /// for CPU `first + i`, and `first` is a multiple of 64.
     fn each_word(&self, f: &mut dyn FnMut(CpuIndex, u64));
 
+    /// The words, from that of CPU 0 on, where the set has them in a row: cheaper to read than
+    /// by [`each_word`](Self::each_word).
+    fn words(&self) -> Option<&[u64]> {
+        None
+    }
+
     /// Calls `f` for each member, in rising order.
     fn each(&self, f: &mut dyn FnMut(CpuIndex)) {
         self.each_word(&mut |first, bits| cpus_of(first, bits).for_each(&mut *f));

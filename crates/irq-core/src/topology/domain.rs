@@ -64,11 +64,6 @@ impl CpuSet for Domain<'_> {
         self.words().for_each(|(first, bits)| f(first, bits));
     }
 
-    /// As for every set; it is kept, not counted.
-    fn count(&self) -> u32 {
-        self.topology.levels[self.level.index()].online(self.slot)
-    }
-
     fn first(&self) -> Option<CpuIndex> {
         self.iter().next()
     }

@@ -15,10 +15,10 @@ use irq_hal::atomic::Ordering::{Acquire, Relaxed, Release};
 use irq_hal::heap::try_vec;
 
 use super::table::Table;
-use crate::cpu::{CpuIndex, WORD};
+use crate::cpu::{CpuIndex, WORD, word_and_bit};
 
 /// No slot, no chunk.
-pub(super) const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// A domain. Its id is written before anything leads to it.
 struct Slot {
@@ -27,8 +27,8 @@ struct Slot {
     head: AtomicU32,
     /// The chunk at the list's end; of interest under the lock only.
     last: AtomicU32,
-    /// How many of its CPUs are online.
-    online: AtomicU32,
+    /// The lowest CPU that was ever bound to it.
+    lowest: AtomicU32,
 }
 
 /// A word of a domain's mask.
@@ -62,7 +62,7 @@ impl Domains {
             id: AtomicU32::new(id),
             head: AtomicU32::new(NONE),
             last: AtomicU32::new(NONE),
-            online: AtomicU32::new(0),
+            lowest: AtomicU32::new(NONE),
         }));
         let mut chunks = try_vec(cpus)?;
         chunks.extend((0..cpus).map(|_| Chunk {
@@ -82,9 +82,10 @@ impl Domains {
         Ok((Self { slots, chunks }, used))
     }
 
-    /// The slot of the domain `id` and its chunk for word `number`, made if they are new.
-    pub(super) fn bind(&self, used: &mut Used, id: u32, number: u32) -> (u32, u32) {
-        let slot = match &mut used.table {
+    /// Makes `cpu` one of the domain `id`: the slot of that and its chunk for the CPU, made if
+    /// they are new.
+    pub(super) fn bind(&self, used: &mut Used, id: u32, cpu: CpuIndex) -> (u32, u32) {
+        let at = match &mut used.table {
             None => id,
             Some(table) => {
                 let entry = table.entry(id, |slot| self.id(slot));
@@ -96,7 +97,12 @@ impl Domains {
                 *entry
             }
         };
-        (slot, self.chunk(used, &self.slots[slot as usize], number))
+        let slot = &self.slots[at as usize];
+        if cpu.get() < slot.lowest.load(Relaxed) {
+            slot.lowest.store(cpu.get(), Relaxed);
+        }
+        let (number, _) = word_and_bit(cpu);
+        (at, self.chunk(used, slot, number))
     }
 
     fn chunk(&self, used: &mut Used, slot: &Slot, number: u32) -> u32 {
@@ -133,19 +139,16 @@ impl Domains {
         new
     }
 
-    /// Puts a CPU that is bound to them into a domain's mask.
-    pub(super) fn set(&self, slot: u32, chunk: u32, bit: u64) {
-        // Before the bit: who sees a CPU in the mask finds it counted.
-        self.slots[slot as usize].online.fetch_add(1, Relaxed);
+    /// Puts a CPU into a domain's mask.
+    pub(super) fn set(&self, chunk: u32, bit: u64) {
         // Pairs with the loads of `bits`: who sees the CPU sees its place.
         self.chunks[chunk as usize].bits.fetch_or(bit, Release);
     }
 
     /// Takes a CPU out of it.
-    pub(super) fn clear(&self, slot: u32, chunk: u32, bit: u64) {
+    pub(super) fn clear(&self, chunk: u32, bit: u64) {
         // Pairs with the loads of `bits`: who misses the CPU misses it among the online ones.
         self.chunks[chunk as usize].bits.fetch_and(!bit, Release);
-        self.slots[slot as usize].online.fetch_sub(1, Relaxed);
     }
 
     /// Whether `bit` is set in `chunk`.
@@ -159,15 +162,10 @@ impl Domains {
         self.slots[slot as usize].id.load(Relaxed)
     }
 
-    /// How many CPUs of the domain in `slot` are online.
-    pub(super) fn online(&self, slot: u32) -> u32 {
-        self.slots[slot as usize].online.load(Relaxed)
-    }
-
-    /// Whether a CPU has ever been bound to the domain in `slot`.
-    pub(super) fn has_members(&self, slot: u32) -> bool {
-        let slot = self.slots.get(slot as usize);
-        slot.is_some_and(|slot| slot.head.load(Relaxed) != NONE)
+    /// The lowest CPU that was ever bound to the domain in `slot`, if one was and the slot is.
+    pub(super) fn lowest(&self, slot: u32) -> Option<CpuIndex> {
+        let lowest = self.slots.get(slot as usize)?.lowest.load(Relaxed);
+        (lowest != NONE).then_some(CpuIndex::new(lowest))
     }
 
     /// The words of the mask of the domain in `slot` that have members.
