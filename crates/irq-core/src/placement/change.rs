@@ -39,8 +39,9 @@ pub struct Change<'a> {
     bit: u64,
     online: bool,
     changed: [Changed; 2],
-    /// By how much the core's load changed, where other banks show it, too.
-    pub(super) elsewhere: [i32; 2],
+    /// Whether the core's load changed and other banks show it, too; by how much.
+    pub(super) elsewhere: bool,
+    pub(super) counts: [i32; 2],
 }
 
 impl<'a> Change<'a> {
@@ -59,7 +60,8 @@ impl<'a> Change<'a> {
             bit,
             online: online & bit != 0,
             changed: [Changed::Nothing; 2],
-            elsewhere: [0; 2],
+            elsewhere: false,
+            counts: [0; 2],
         }
     }
 
@@ -149,10 +151,12 @@ impl<'a> Change<'a> {
         self.changed[class as usize] = Changed::Otherwise;
         let placed = self.cores.placed(class, cpu);
         row.show(cpu, placed, count);
+        let counts = &mut self.counts[class as usize];
+        *counts = counts.saturating_add(count);
         for sibling in self.cores.siblings(cpu) {
             match sibling / BANK == cpu / BANK {
                 true => row.show(sibling, placed, count),
-                false => self.elsewhere[class as usize] += count,
+                false => self.elsewhere = true,
             }
         }
     }

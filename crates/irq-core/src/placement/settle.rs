@@ -10,11 +10,29 @@ use super::least::FAN;
 use super::nodes::Node;
 use super::{Class, Placement};
 
-/// In which classes the least key of a bank changed, and that of a node's part of it.
+/// In which classes, a bit each, the least key of a bank changed, and that of a node's part of it.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Moved {
-    pub(super) bank: [bool; 2],
-    pub(super) nodes: [bool; 2],
+    bank: u8,
+    nodes: u8,
+}
+
+impl Moved {
+    #[inline(always)]
+    fn note(&mut self, class: Class, bank: bool, nodes: bool) {
+        self.bank |= u8::from(bank) << class as u8;
+        self.nodes |= u8::from(nodes) << class as u8;
+    }
+
+    #[inline(always)]
+    const fn bank(self, class: Class) -> bool {
+        self.bank >> class as u8 & 1 == 1
+    }
+
+    #[inline(always)]
+    const fn nodes(self, class: Class) -> bool {
+        self.nodes >> class as u8 & 1 == 1
+    }
 }
 
 /// Banks whose least keys changed, of those below one vertex: from `first` on.
@@ -28,7 +46,7 @@ impl Batch {
     #[inline]
     pub(super) fn note(&mut self, at: u32, moved: Moved) {
         for class in Class::ALL {
-            self.moved[class as usize] |= u64::from(moved.bank[class as usize]) << at;
+            self.moved[class as usize] |= u64::from(moved.bank(class)) << at;
         }
     }
 }
@@ -41,8 +59,7 @@ impl<T: Send> Placement<T> {
         let bank = &self.banks[index as usize];
         let row = self.row(class, index);
         let changed = row.refresh(bank.online() & row.with_room() & !bank.isolated());
-        moved.bank[class as usize] = changed;
-        moved.nodes[class as usize] = match bank.node() {
+        let nodes = match bank.node() {
             MIXED => {
                 let mut any = false;
                 self.each_node(index, bits, |node| any |= node.refresh(class, index, row));
@@ -50,6 +67,7 @@ impl<T: Send> Placement<T> {
             }
             _ => changed,
         };
+        moved.note(class, changed, nodes);
     }
 
     /// The loads of `cpus` rose: the others that have the least key have it still. Whether there
@@ -70,7 +88,7 @@ impl<T: Send> Placement<T> {
     where
         P: Platform + ?Sized,
     {
-        if moved.bank != [false; 2] || moved.nodes != [false; 2] {
+        if moved.bank | moved.nodes != 0 {
             self.settle_above(platform, index, bits, moved);
         }
     }
@@ -82,11 +100,11 @@ impl<T: Send> Placement<T> {
     {
         let (first, which) = (index - index % FAN, 1 << (index % FAN));
         for class in Class::ALL {
-            if moved.bank[class as usize] {
+            if moved.bank(class) {
                 let key = |bank| self.row(class, bank).key();
                 self.least[class as usize].settle(platform, first, which, key);
             }
-            if moved.nodes[class as usize] {
+            if moved.nodes(class) {
                 self.each_node(index, bits, |node| {
                     let key = |bank| self.leaf(class, node, bank).0;
                     node.least[class as usize].settle(platform, first, which, key);

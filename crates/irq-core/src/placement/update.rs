@@ -36,7 +36,7 @@ impl<T: Send> Placement<T> {
         let bank = &self.banks[index as usize];
         // Not returned with the result: what is copied in pieces and read at once costs as much
         // as the rest.
-        let (mut moved, mut elsewhere) = (Moved::default(), [0; 2]);
+        let (mut moved, mut elsewhere) = (Moved::default(), None);
         let result = bank.lock.with(platform, |data| {
             let mut change = Change::new(&self.rows, &self.cores, cpu, bank.online());
             let result = f(&mut change, data);
@@ -47,12 +47,14 @@ impl<T: Send> Placement<T> {
                     _ => self.refresh(class, index, bit, &mut moved),
                 }
             }
-            elsewhere = change.elsewhere;
+            if change.elsewhere {
+                elsewhere = Some(change.counts);
+            }
             result
         });
         self.settle(platform, index, bit, moved);
-        if elsewhere != [0; 2] {
-            self.show_elsewhere(platform, cpu.get(), elsewhere);
+        if let Some(counts) = elsewhere {
+            self.show_elsewhere(platform, cpu.get(), counts);
         }
         Ok(result)
     }
